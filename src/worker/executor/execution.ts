@@ -1,0 +1,77 @@
+import type { RunEventDraft } from "../../shared/contracts/event.ts";
+import type { Receipt } from "../../shared/contracts/receipt.ts";
+import type { RunRequest } from "../../shared/contracts/request.ts";
+import type { RunResult, Usage } from "../../shared/contracts/result.ts";
+import type { Clock } from "../../shared/clock.ts";
+import type { SandboxBackend } from "../../sandbox/backend.ts";
+import type { Catalog } from "../catalog/catalog.ts";
+import type { ModelRouter } from "../model/model.ts";
+import type { ToolRegistry } from "../tools/registry.ts";
+
+/** What the executor is given. It discovers nothing by itself. */
+export interface ExecutionDependencies {
+  readonly catalog: Catalog;
+  readonly models: ModelRouter;
+  readonly tools: ToolRegistry;
+  /** Called once for a process, at the first admitted workspace call. Absent: workspace capabilities are denied. */
+  readonly sandbox?: () => SandboxBackend | Promise<SandboxBackend>;
+  readonly clock: Clock;
+  /** Name of this process in `run.started` and on sandboxes; unique per start. */
+  readonly worker: string;
+  /** Which installation the sandboxes belong to. */
+  readonly installation: string;
+}
+
+/** What earlier attempts of the run have used. Limits count across attempts. */
+export interface PriorAttempts {
+  readonly usage: Usage;
+  readonly receipts: readonly Receipt[];
+  /** UTF-8 bytes of assistant text so far. */
+  readonly outputBytes: number;
+  readonly reason: "worker_lost" | "handed_over";
+  /** Last sequence written before this attempt. */
+  readonly lastSequence: number;
+}
+
+export interface Execution {
+  readonly request: RunRequest;
+  /** 1 for the first attempt. */
+  readonly attempt: number;
+  /** Epoch ms. */
+  readonly queuedAt: number;
+  /** Epoch ms of the first attempt's start: `wallClockMs` counts from here. */
+  readonly startedAt: number;
+  readonly prior?: PriorAttempts;
+}
+
+/** The result, before the terminal event has its sequence. */
+export type UnsealedResult = Omit<RunResult, "lastSequence">;
+
+/**
+ * Why a run's signal was aborted. `cancelled` ends the run as cancelled; the others end only this attempt:
+ * nothing more is written, what it holds is cleaned up, and the executor throws the interrupt.
+ */
+export class RunInterrupt extends Error {
+  override readonly name = "RunInterrupt";
+  readonly kind: "cancelled" | "fenced" | "handed_over";
+  readonly reason: string | undefined;
+
+  constructor(kind: "cancelled" | "fenced" | "handed_over", reason?: string) {
+    super(kind);
+    this.kind = kind;
+    this.reason = reason;
+  }
+}
+
+/**
+ * The executor: yields every event of an attempt but the terminal one, and returns the result.
+ *
+ * The host asks for the next event only when the one before may be acted upon: it makes `model.started` and
+ * `tool.call` durable first, so that no model is called and no tool dispatched by an attempt that has been fenced.
+ * Leaving the generator early (`return()`) cleans up, within 10 s.
+ */
+export type Execute = (
+  execution: Execution,
+  dependencies: ExecutionDependencies,
+  signal: AbortSignal,
+) => AsyncGenerator<RunEventDraft, UnsealedResult, void>;
