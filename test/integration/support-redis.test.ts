@@ -1,0 +1,90 @@
+import { describe, expect, it } from "vitest";
+import { runKeys } from "../../src/shared/redis/keys.ts";
+import { findFreePort, startRedis } from "../support/redis.ts";
+
+const keys = runKeys(0, "acme", "run-00000001");
+
+function event(sequence: number, change: Readonly<Record<string, unknown>> = {}): string {
+  return JSON.stringify({
+    schemaVersion: "1",
+    runId: "run-00000001",
+    tenantId: "acme",
+    sequence,
+    type: "model.started",
+    time: "2026-01-01T00:00:00.000Z",
+    attempt: 1,
+    terminal: false,
+    data: { turn: sequence },
+    ...change,
+  });
+}
+
+describe("the Redis of a test", () => {
+  it("answers on a port of its own and is gone afterwards", async () => {
+    let pid = 0;
+    {
+      await using redis = await startRedis();
+      pid = redis.pid;
+      expect(await redis.client().ping()).toBe("PONG");
+    }
+    expect(() => process.kill(pid, 0)).toThrow("ESRCH");
+  });
+
+  it("comes back with its data after a restart when it writes an append-only file", async () => {
+    await using redis = await startRedis({ appendonly: true });
+    const before = redis.pid;
+    await redis.client().set("a", "1");
+    await redis.kill();
+    await redis.restart();
+    expect(redis.pid).not.toBe(before);
+    expect(await redis.client().get("a")).toBe("1");
+  });
+
+  it("says why where the port is taken", async () => {
+    const port = await findFreePort();
+    await using _first = await startRedis({ port });
+    await expect(startRedis({ port })).rejects.toThrow(/ended with code 1|belongs to another/);
+  });
+
+  it.each([
+    [
+      "a gap",
+      [
+        ["1-0", event(1)],
+        ["3-0", event(3)],
+      ],
+      "entry 2 has the id 3-0",
+    ],
+    ["a sequence other than the id", [["1-0", event(2)]], "1-0 says sequence 2"],
+    ["an invalid event", [["1-0", event(1, { data: {} })]], "1-0 is not a valid event"],
+    [
+      "an event of another run",
+      [["1-0", event(1, { runId: "run-00000002" })]],
+      "belongs to acme/run-00000002",
+    ],
+    [
+      "a record that lags",
+      [
+        ["1-0", event(1)],
+        ["2-0", event(2)],
+      ],
+      "the record says sequence 1, the stream has 2",
+    ],
+  ] as const)("finds %s", async (_name, entries, violation) => {
+    await using redis = await startRedis({ audit: false });
+    const client = redis.client();
+    for (const [id, text] of entries) await client.xadd(keys.events, id, "e", text);
+    await client.hset(keys.record, "state", "running", "seq", "1");
+    await expect(redis.audit()).rejects.toThrow(violation);
+  });
+
+  it("finds a living run whose stream would expire", async () => {
+    await using redis = await startRedis({ audit: false });
+    const client = redis.client();
+    await client.xadd(keys.events, "1-0", "e", event(1));
+    await client.hset(keys.record, "state", "running", "seq", "1");
+    await redis.audit();
+    await client.pexpire(keys.events, 60_000);
+    await expect(redis.audit()).rejects.toThrow("the stream of a living run has a life");
+  });
+});
