@@ -1,6 +1,7 @@
-import type { FromSchema, JSONSchema } from "json-schema-to-ts";
+import type { JSONSchema } from "json-schema-to-ts";
 import { receiptSchema } from "./receipt.ts";
 import { runResultSchema } from "./result.ts";
+import type { SchemaType } from "./schema-type.ts";
 
 const { $schema: _s1, $id: _i1, ...embeddedReceipt } = receiptSchema;
 const { $schema: _s2, $id: _i2, ...embeddedResult } = runResultSchema;
@@ -93,7 +94,7 @@ export const eventDataSchemas = {
 
 type DataSchemas = typeof eventDataSchemas;
 export type EventType = keyof DataSchemas;
-export type EventData<T extends EventType = EventType> = Readonly<FromSchema<DataSchemas[T]>>;
+export type EventData<T extends EventType = EventType> = SchemaType<DataSchemas[T]>;
 
 /** What the executor yields: an event without its envelope. */
 export type RunEventDraft = { readonly [T in EventType]: { readonly type: T; readonly data: EventData<T> } }[EventType];

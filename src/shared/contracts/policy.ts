@@ -1,4 +1,5 @@
-import type { FromSchema, JSONSchema } from "json-schema-to-ts";
+import type { JSONSchema } from "json-schema-to-ts";
+import type { SchemaType } from "./schema-type.ts";
 
 /** What a run may do to its workspace. Closed: an unknown field is refused. Defaults as given per field. */
 export const workspacePolicySchema = {
@@ -40,4 +41,4 @@ export const workspacePolicySchema = {
 } as const satisfies JSONSchema;
 
 /** A policy with every default filled in. */
-export type WorkspacePolicy = Readonly<FromSchema<typeof workspacePolicySchema>>;
+export type WorkspacePolicy = SchemaType<typeof workspacePolicySchema>;

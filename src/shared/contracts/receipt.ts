@@ -1,4 +1,5 @@
-import type { FromSchema, JSONSchema } from "json-schema-to-ts";
+import type { JSONSchema } from "json-schema-to-ts";
+import type { SchemaType } from "./schema-type.ts";
 
 const digest = { type: "string", pattern: "^sha256:[0-9a-f]{64}$" } as const;
 
@@ -31,6 +32,6 @@ export const receiptSchema = {
   },
 } as const satisfies JSONSchema;
 
-export type Receipt = Readonly<FromSchema<typeof receiptSchema>>;
+export type Receipt = SchemaType<typeof receiptSchema>;
 export type ReceiptStatus = Receipt["status"];
 export type Effects = Receipt["effects"];

@@ -1,5 +1,6 @@
-import type { FromSchema, JSONSchema } from "json-schema-to-ts";
+import type { JSONSchema } from "json-schema-to-ts";
 import { workspacePolicySchema } from "./policy.ts";
+import type { SchemaType } from "./schema-type.ts";
 
 export const TENANT_ID_PATTERN = "^[a-z0-9][a-z0-9_-]{0,62}$";
 export const RUN_ID_PATTERN = "^[A-Za-z0-9_-]{8,64}$";
@@ -111,13 +112,13 @@ export const runRequestSchema = {
 } as const satisfies JSONSchema;
 
 type RequestSchema = typeof runRequestSchema;
-type Limits = FromSchema<typeof limitsSchema>;
+type Limits = SchemaType<typeof limitsSchema>;
 
 /** What a caller hands in: fields with a default may be left out. */
-export type RunRequestInput = Readonly<FromSchema<RequestSchema, { keepDefaultedPropertiesOptional: true }>>;
+export type RunRequestInput = SchemaType<RequestSchema, { keepDefaultedPropertiesOptional: true }>;
 
 /** A validated request: defaults filled in, run id chosen. Frozen. */
-export type RunRequest = Readonly<FromSchema<RequestSchema>> & { readonly runId: string };
+export type RunRequest = SchemaType<RequestSchema> & { readonly runId: string };
 
 /** The limits of a validated request. */
 export type RunLimits = Readonly<Limits>;

@@ -1,5 +1,6 @@
-import type { FromSchema, JSONSchema } from "json-schema-to-ts";
+import type { JSONSchema } from "json-schema-to-ts";
 import { receiptSchema } from "./receipt.ts";
+import type { SchemaType } from "./schema-type.ts";
 
 const { $schema: _schema, $id: _id, ...embeddedReceipt } = receiptSchema;
 const digest = { type: "string", pattern: "^sha256:[0-9a-f]{64}$" } as const;
@@ -104,6 +105,6 @@ export const runResultSchema = {
   },
 } as const satisfies JSONSchema;
 
-export type Usage = Readonly<FromSchema<typeof usageSchema>>;
-export type Evidence = Readonly<FromSchema<typeof evidenceSchema>>;
-export type RunResult = Readonly<FromSchema<typeof runResultSchema>>;
+export type Usage = SchemaType<typeof usageSchema>;
+export type Evidence = SchemaType<typeof evidenceSchema>;
+export type RunResult = SchemaType<typeof runResultSchema>;

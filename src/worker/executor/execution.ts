@@ -2,6 +2,7 @@ import type { RunEventDraft } from "../../shared/contracts/event.ts";
 import type { Receipt } from "../../shared/contracts/receipt.ts";
 import type { RunRequest } from "../../shared/contracts/request.ts";
 import type { RunResult, Usage } from "../../shared/contracts/result.ts";
+import type { RunError } from "../../shared/errors.ts";
 import type { Clock } from "../../shared/clock.ts";
 import type { SandboxBackend } from "../../sandbox/backend.ts";
 import type { Catalog } from "../catalog/catalog.ts";
@@ -42,36 +43,29 @@ export interface Execution {
   /** Epoch ms of the first attempt's start: `wallClockMs` counts from here. */
   readonly startedAt: number;
   readonly prior?: PriorAttempts;
+  /** Settled before: the attempt ends with this error at once. */
+  readonly refusal?: RunError;
 }
 
 /** The result, before the terminal event has its sequence. */
 export type UnsealedResult = Omit<RunResult, "lastSequence">;
 
 /**
- * Why a run's signal was aborted. `cancelled` ends the run as cancelled; the others end only this attempt:
- * nothing more is written, what it holds is cleaned up, and the executor throws the interrupt.
+ * Why a run was interrupted. `cancelled` ends the run; the others end only this attempt: nothing more is written, what
+ * it holds is cleaned up, and the executor throws the interrupt. `fenced`: another attempt owns the run.
+ * `lock_lost`: another may own it by now. `handed_over`: this process gives it back.
  */
+export type InterruptKind = "cancelled" | "fenced" | "lock_lost" | "handed_over";
+
+/** The reason that a run's signal is aborted with. */
 export class RunInterrupt extends Error {
   override readonly name = "RunInterrupt";
-  readonly kind: "cancelled" | "fenced" | "handed_over";
+  readonly kind: InterruptKind;
   readonly reason: string | undefined;
 
-  constructor(kind: "cancelled" | "fenced" | "handed_over", reason?: string) {
+  constructor(kind: InterruptKind, reason?: string) {
     super(kind);
     this.kind = kind;
     this.reason = reason;
   }
 }
-
-/**
- * The executor: yields every event of an attempt but the terminal one, and returns the result.
- *
- * The host asks for the next event only when the one before may be acted upon: it makes `model.started` and
- * `tool.call` durable first, so that no model is called and no tool dispatched by an attempt that has been fenced.
- * Leaving the generator early (`return()`) cleans up, within 10 s.
- */
-export type Execute = (
-  execution: Execution,
-  dependencies: ExecutionDependencies,
-  signal: AbortSignal,
-) => AsyncGenerator<RunEventDraft, UnsealedResult, void>;

@@ -1,0 +1,8 @@
+/** `skilldock/worker`: takes runs from the queue and executes them. */
+export { startWorker, type RunningWorker, type WorkerOptions } from "./worker.ts";
+export { createModelRouter } from "./model/router.ts";
+export { ChatModel, type ChatModelOptions } from "./model/chat.ts";
+export { ScriptedModel } from "./model/scripted.ts";
+export type { Model, ModelRoute, ModelRouter } from "./model/model.ts";
+export type { CallerTool, ToolContext } from "./tools/tool.ts";
+export type { Audit, AuditEvent } from "./executor/audit.ts";

@@ -1,0 +1,225 @@
+import type { Logger } from "pino";
+import type { RunEvent } from "../shared/contracts/event.ts";
+import type { RunResult } from "../shared/contracts/result.ts";
+import { RunError } from "../shared/errors.ts";
+import { newNonce } from "../shared/ids.ts";
+import { runLogger } from "../shared/logging/run-logger.ts";
+import type { Claim, Grant, RunLog } from "../shared/run-log/run-log.ts";
+import { ActiveRun } from "./active-run.ts";
+import { auditor, type Audit } from "./executor/audit.ts";
+import { EventStamper } from "./executor/event-stamper.ts";
+import { execute } from "./executor/execute.ts";
+import { RunInterrupt, type Execution, type ExecutionDependencies, type UnsealedResult } from "./executor/execution.ts";
+import { foldHistory, type History } from "./prior-attempts.ts";
+import type { RunObserver } from "./run-observer.ts";
+import { RunWriter } from "./run-writer.ts";
+
+/** Events that must be durable before the executor goes on: what follows them cannot be taken back. */
+const BARRIERS: ReadonlySet<RunEvent["type"]> = new Set(["model.started", "tool.call"]);
+const READ_PAGE = 500;
+
+export interface RunWorkerOptions {
+  readonly log: RunLog;
+  readonly dependencies: ExecutionDependencies;
+  readonly logger: Logger;
+  readonly observe: () => RunObserver;
+  readonly audit?: Audit;
+  /** How long a confirmed lock is trusted, in ms. */
+  readonly lockMs: number;
+}
+
+/** What became of a delivered job. `put_back`: it must be delivered again. */
+export type Delivery =
+  | { readonly kind: "done"; readonly grants: readonly Grant[] }
+  /** This attempt ended without a result, because another owns the run or nothing was to be done. */
+  | { readonly kind: "nothing" }
+  | { readonly kind: "put_back" };
+
+/**
+ * Carries out delivered jobs: claims the run, pumps the executor into the run log, ends the run.
+ *
+ * P1 The executor is asked for more only after `model.started` and `tool.call` are durable.
+ * P2 A fenced or handed-over attempt writes nothing more.
+ * P3 One run is executed at most once at a time in this process; a second delivery is put back.
+ */
+export class RunWorker {
+  readonly #options: RunWorkerOptions;
+  readonly #active = new Map<string, ActiveRun>();
+
+  constructor(options: RunWorkerOptions) {
+    this.#options = options;
+  }
+
+  /** Runs that execute now, by job id. */
+  get active(): ReadonlyMap<string, ActiveRun> {
+    return this.#active;
+  }
+
+  /** @throws {RunError} `redis_unavailable`: nothing is known; the job's lock decides. */
+  async deliver(grant: Grant, jobId: string): Promise<Delivery> {
+    if (this.#active.has(jobId)) return { kind: "put_back" };
+    const { log, dependencies } = this.#options;
+    const reply = await log.claim(grant, { claimId: newNonce(), worker: dependencies.worker });
+    if (reply.kind !== "claimed") return { kind: "nothing" };
+    const owner = { tenantId: grant.tenantId, runId: grant.runId, epoch: reply.claim.epoch };
+    const active = new ActiveRun({ owner, jobId, lockMs: this.#options.lockMs });
+    this.#active.set(jobId, active);
+    try {
+      return await this.#attempt(active, reply.claim);
+    } finally {
+      this.#active.delete(jobId);
+      active.settle();
+    }
+  }
+
+  async #attempt(active: ActiveRun, claim: Claim): Promise<Delivery> {
+    const { request } = claim;
+    const logger = runLogger(this.#options.logger, { ...request, attempt: claim.epoch });
+    const observer = this.#options.observe();
+    if (claim.cancel !== undefined) active.cancel(claim.cancel.reason);
+    try {
+      const history = claim.epoch === 1 ? undefined : await this.#readHistory(claim);
+      const execution = toExecution(claim, history);
+      observer.claimed(claim);
+      logger.info({ skill: request.skill, lostAttempts: claim.lostAttempts }, "attempt started");
+      const { result, grants } = await this.#pump({ active, claim, execution, observer });
+      observer.ended(result);
+      logger.info({ status: result.status, code: result.error?.code, usage: result.usage, durationMs: result.timings.durationMs }, "run ended");
+      return { kind: "done", grants };
+    } catch (error) {
+      if (!(error instanceof RunInterrupt)) {
+        logger.error({ err: error }, "attempt broke off");
+        throw error;
+      }
+      observer.interrupted(error.kind);
+      logger.warn({ interrupt: error.kind }, "attempt interrupted");
+      // Where only the lock is in doubt, the job goes back: whoever claims next takes over.
+      if (error.kind === "lock_lost") return { kind: "put_back" };
+      if (error.kind !== "handed_over") return { kind: "nothing" };
+      const outcome = await this.#options.log.handBack(active.owner);
+      return { kind: outcome === "handed_back" ? "put_back" : "nothing" };
+    } finally {
+      observer.left();
+    }
+  }
+
+  async #pump(pump: {
+    readonly active: ActiveRun;
+    readonly claim: Claim;
+    readonly execution: Execution;
+    readonly observer: RunObserver;
+  }): Promise<{ readonly result: RunResult; readonly grants: readonly Grant[] }> {
+    const { active, claim, execution, observer } = pump;
+    const { dependencies } = this.#options;
+    const offsetMs = claim.serverTime - dependencies.clock.now();
+    const stamper = new EventStamper({
+      runId: claim.request.runId,
+      tenantId: claim.request.tenantId,
+      attempt: claim.epoch,
+      lastSequence: claim.sequence,
+      now: () => dependencies.clock.now() + offsetMs,
+    });
+    const writer = new RunWriter({
+      log: this.#options.log,
+      owner: active.owner,
+      written: claim.sequence,
+      signal: active.writeSignal,
+      onCancel: (flag) => active.cancel(flag.reason),
+      onFenced: () => active.fence(),
+    });
+    const tell = this.#teller(observer);
+    const unsealed = await drain({ drafts: execute(execution, dependencies, active.signal), stamper, writer, tell });
+    await writer.landed();
+    if (writer.overflowed) stamper.rewind(writer.written);
+    const { event, result } = stamper.seal(writer.overflowed ? asOverflow(unsealed) : unsealed);
+    const grants = await writer.finish(event, result.status);
+    tell(event);
+    return { result, grants };
+  }
+
+  #teller(observer: RunObserver): (event: RunEvent) => void {
+    const audit = auditor(this.#options.audit);
+    return (event) => {
+      observer.saw(event);
+      audit(event);
+    };
+  }
+
+  async #readHistory(claim: Claim): Promise<History> {
+    const { log, dependencies } = this.#options;
+    const events: RunEvent[] = [];
+    while (events.length < claim.sequence) {
+      const page = await log.read(claim.request, { fromSequence: events.length + 1, limit: READ_PAGE });
+      if (page.length === 0) throw new RunError("internal", { message: "The run's stream is shorter than its record says." });
+      events.push(...page);
+    }
+    return foldHistory(events, { registry: dependencies.tools, reason: claim.handedOver ? "handed_over" : "worker_lost" });
+  }
+}
+
+function toExecution(claim: Claim, history: History | undefined): Execution {
+  return {
+    request: claim.request,
+    attempt: claim.epoch,
+    queuedAt: claim.queuedAt,
+    startedAt: claim.firstClaimedAt,
+    // An earlier claim that wrote nothing has used nothing: this is the first start.
+    ...(history?.started === true ? { prior: history.prior } : {}),
+    ...refusalOf(claim, history),
+  };
+}
+
+/** What this attempt may not even begin: too late, lost too often, or not to be repeated. */
+function refusalOf(claim: Claim, history: History | undefined): Pick<Execution, "refusal"> {
+  const { limits, onWorkerLoss } = claim.request;
+  if (claim.lostAttempts >= limits.maxAttempts) {
+    return { refusal: new RunError("poisoned", { details: { lostAttempts: claim.lostAttempts } }) };
+  }
+  if (claim.epoch === 1 && claim.serverTime - claim.queuedAt > limits.maxQueueWaitMs) {
+    return { refusal: new RunError("queue_expired", { details: { maxQueueWaitMs: limits.maxQueueWaitMs } }) };
+  }
+  if (history?.effectsDispatched === true && onWorkerLoss === "fail") return { refusal: new RunError("worker_lost") };
+  return {};
+}
+
+/** Pumps the executor's events into the log until it returns. A full journal is thrown into it, and ends it. */
+async function drain(pump: {
+  readonly drafts: ReturnType<typeof execute>;
+  readonly stamper: EventStamper;
+  readonly writer: RunWriter;
+  readonly tell: (event: RunEvent) => void;
+}): Promise<UnsealedResult> {
+  const { drafts, stamper, writer, tell } = pump;
+  try {
+    let next = await drafts.next();
+    while (next.done !== true) {
+      const event = stamper.stamp(next.value);
+      writer.push(event);
+      tell(event);
+      const overflow = BARRIERS.has(event.type) || writer.full ? await madeDurable(writer) : undefined;
+      next = overflow === undefined ? await drafts.next() : await drafts.throw(overflow);
+    }
+    return next.value;
+  } finally {
+    // After a fence the generator stands at a yield: leaving it ends its model call and its sandbox.
+    await drafts.return(undefined as never); // its value is not looked at
+  }
+}
+
+/** @returns The `journal_limit` error, which the executor turns into the run's end. @throws Everything else. */
+async function madeDurable(writer: RunWriter): Promise<RunError | undefined> {
+  try {
+    await writer.durable();
+    return undefined;
+  } catch (error) {
+    if (writer.overflowed && error instanceof RunError) return error;
+    throw error;
+  }
+}
+
+/** A result whose events did not all fit into the journal: it may not count as a success. */
+function asOverflow(unsealed: UnsealedResult): UnsealedResult {
+  if (unsealed.status !== "succeeded") return unsealed;
+  const { output: _output, ...rest } = unsealed;
+  return { ...rest, status: "limit_exceeded", outputText: "", error: new RunError("journal_limit").toBody() };
+}
