@@ -57,11 +57,7 @@ describe("the Redis of a test", () => {
     ],
     ["a sequence other than the id", [["1-0", event(2)]], "1-0 says sequence 2"],
     ["an invalid event", [["1-0", event(1, { data: {} })]], "1-0 is not a valid event"],
-    [
-      "an event of another run",
-      [["1-0", event(1, { runId: "run-00000002" })]],
-      "belongs to acme/run-00000002",
-    ],
+    ["an event of another run", [["1-0", event(1, { runId: "run-00000002" })]], "belongs to acme/run-00000002"],
     [
       "a record that lags",
       [

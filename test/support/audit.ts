@@ -53,9 +53,7 @@ async function auditRun(redis: Redis, eventsKey: string): Promise<readonly strin
   if (eventsTtl === -2) return [];
   const entries = rawEntries.map(([id, fields]) => ({ id, text: fields[1] ?? "", fields }));
   const violations = entries.flatMap((entry) =>
-    entry.fields[0] === "e" && entry.fields.length === 2
-      ? []
-      : [`entry ${entry.id} does not hold one field e`],
+    entry.fields[0] === "e" && entry.fields.length === 2 ? [] : [`entry ${entry.id} does not hold one field e`],
   );
   const events = entries.map((entry, index) => judgeEvent(entry, index + 1, eventsKey, violations));
   judgeTerminal(events, violations);
@@ -72,12 +70,7 @@ async function auditRun(redis: Redis, eventsKey: string): Promise<readonly strin
   return violations;
 }
 
-function judgeEvent(
-  entry: StreamEntry,
-  sequence: number,
-  key: string,
-  violations: string[],
-): JudgedEvent | undefined {
+function judgeEvent(entry: StreamEntry, sequence: number, key: string, violations: string[]): JudgedEvent | undefined {
   if (entry.id !== `${sequence}-0`) violations.push(`entry ${sequence} has the id ${entry.id}`);
   let event: unknown;
   try {
@@ -100,13 +93,10 @@ function judgeEvent(
 function judgeTerminal(events: readonly (JudgedEvent | undefined)[], violations: string[]): void {
   const terminals = events.filter((event) => event?.terminal === true).length;
   if (terminals > 1) violations.push(`${terminals} terminal events`);
-  if (terminals === 1 && events.at(-1)?.terminal !== true)
-    violations.push("something follows the terminal event");
+  if (terminals === 1 && events.at(-1)?.terminal !== true) violations.push("something follows the terminal event");
   const last = events.at(-1);
   if (last?.terminal === true && last.data.lastSequence !== last.sequence) {
-    violations.push(
-      `the result says lastSequence ${last.data.lastSequence}, the stream ${last.sequence}`,
-    );
+    violations.push(`the result says lastSequence ${last.data.lastSequence}, the stream ${last.sequence}`);
   }
 }
 
@@ -124,13 +114,10 @@ function judgeRecord(
   if (Number(seq) !== events.length)
     violations.push(`the record says sequence ${seq}, the stream has ${events.length}`);
   const ended = (TERMINAL_STATES as readonly string[]).includes(state); // wider for the question, never written
-  if (ended !== (last?.terminal === true))
-    violations.push(`the record says ${state}, the last event is ${last?.type}`);
+  if (ended !== (last?.terminal === true)) violations.push(`the record says ${state}, the last event is ${last?.type}`);
   if (last === undefined || !last.terminal) return;
-  if (last.data.status !== state)
-    violations.push(`the record says ${state}, the result ${last.data.status}`);
-  if (last.type !== terminalTypeOf(state))
-    violations.push(`the record says ${state}, the last event is ${last.type}`);
+  if (last.data.status !== state) violations.push(`the record says ${state}, the result ${last.data.status}`);
+  if (last.type !== terminalTypeOf(state)) violations.push(`the record says ${state}, the last event is ${last.type}`);
 }
 
 function judgeLife(
@@ -144,8 +131,7 @@ function judgeLife(
 ): void {
   if (life.ended) {
     if (life.eventsTtl < 0) violations.push("the stream of an ended run has no life");
-    if (life.recordTtl < 0 && !life.recordGone)
-      violations.push("the record of an ended run has no life");
+    if (life.recordTtl < 0 && !life.recordGone) violations.push("the record of an ended run has no life");
     return;
   }
   if (life.eventsTtl >= 0) violations.push("the stream of a living run has a life");
@@ -163,9 +149,7 @@ function isValidEvent(event: unknown): event is JudgedEvent {
 }
 
 function explain(): string {
-  return (validate?.errors ?? [])
-    .map((error) => `${error.instancePath} ${error.message}`)
-    .join("; ");
+  return (validate?.errors ?? []).map((error) => `${error.instancePath} ${error.message}`).join("; ");
 }
 
 async function scan(redis: Redis, pattern: string): Promise<readonly string[]> {

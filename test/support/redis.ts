@@ -20,6 +20,9 @@ const HOST = "127.0.0.1";
 const START_TIMEOUT_MS = 10_000;
 const MAX_PORT_TRIES = 5;
 
+/** Replies keep the shapes of RESP2, whatever is asked for. */
+export type ClientOptions = Omit<RedisOptions, "replyMapping">;
+
 export interface StartRedisOptions {
   /** Keep every write in an append-only file, so that `restart` brings it back. Default: nothing is kept. */
   readonly appendonly?: boolean;
@@ -41,7 +44,7 @@ export interface TestRedis extends AsyncDisposable {
   /** Of the server that runs now. */
   readonly pid: number;
   /** A connection that is closed with the server. */
-  client(options?: RedisOptions): Redis;
+  client(options?: ClientOptions): Redis;
   /** Stops the server's process without ending it (SIGSTOP): connections stay, nothing answers. */
   pause(): void;
   resume(): void;
@@ -65,7 +68,7 @@ export async function startRedis(options: StartRedisOptions = {}): Promise<TestR
   const clients = new Set<Redis>();
   let server = child;
 
-  function client(clientOptions: RedisOptions = {}): Redis {
+  function client(clientOptions: ClientOptions = {}): Redis {
     const redis = connect(port, clientOptions);
     clients.add(redis);
     redis.once("end", () => clients.delete(redis));
@@ -122,11 +125,7 @@ async function startOnFreePort(
   }
 }
 
-async function startServer(
-  port: number,
-  dir: string,
-  options: StartRedisOptions,
-): Promise<ChildProcess> {
+async function startServer(port: number, dir: string, options: StartRedisOptions): Promise<ChildProcess> {
   const args = [
     ["--bind", HOST, "--port", String(port), "--dir", dir],
     ["--save", "", "--appendonly", options.appendonly === true ? "yes" : "no"],
@@ -139,9 +138,7 @@ async function startServer(
   child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
   child.stderr.on("data", (chunk: Buffer) => (output += chunk.toString()));
   const gone = new Promise<never>((_resolve, reject) => {
-    child.once("error", (error) =>
-      reject(new Error(`redis-server cannot be started: ${error.message}`)),
-    );
+    child.once("error", (error) => reject(new Error(`redis-server cannot be started: ${error.message}`)));
     child.once("exit", (code) => {
       children.delete(child);
       reject(new Error(`redis-server ended with code ${code}: ${output}`));
@@ -174,13 +171,9 @@ async function waitUntilItAnswers(port: number, child: ChildProcess): Promise<vo
   throw new Error(`redis-server on port ${port} did not answer in ${START_TIMEOUT_MS} ms`);
 }
 
-function connect(port: number, options: RedisOptions): Redis {
-  const redis = new Redis({
-    retryStrategy: () => 50,
-    ...options,
-    port,
-    host: HOST,
-  } satisfies RedisOptions);
+function connect(port: number, options: ClientOptions): Redis {
+  const all: ClientOptions = { retryStrategy: () => 50, ...options, port, host: HOST };
+  const redis = new Redis(all);
   // Without a listener ioredis prints every refused connection.
   redis.on("error", () => undefined);
   return redis;

@@ -1,17 +1,20 @@
 /**
- * Every Redis key and channel name of Skilldock. Nobody else builds one.
+ * Every Redis key and channel name of Skilldock.
  *
  * All keys of a lane share the hash tag `{sd:<lane>}`, so that one script touches one slot.
  *
  *     {sd:0}:t:<tenant>:run:<runId>         hash    the run record
  *     {sd:0}:t:<tenant>:run:<runId>:events  stream  ids <sequence>-0, one field `e`
- *     {sd:0}:t:<tenant>:run:<runId>:notice  channel "<sequence> <terminal 0|1>" after each append
+ *     {sd:0}:t:<tenant>:run:<runId>:notice  channel "<sequence> <terminal 0|1>" after each append, "cancel"
  *     {sd:0}:t:<tenant>:idem:<sha256>       string  "<runId> <payload digest>"
  *     {sd:0}:t:<tenant>:backlog             zset    waiting runs, by arrival
  *     {sd:0}:t:<tenant>:active              zset    run id → lease expiry
+ *     {sd:0}:ready                          zset    tenants with waiting runs, by the first one's arrival
  *     {sd:0}:grants                         zset    "<tenant> <runId> <grant>" → lease expiry
  *     {sd:0}:waiting                        zset    "<tenant> <runId>" → queue deadline
  *     BullMQ: prefix {sd:0}, queue "runs"
+ *
+ * The scripts of the run log make those of other runs and tenants in the same way, from the prefix.
  *
  * Tenant and run ids are validated before they get here (`^[a-z0-9][a-z0-9_-]{0,62}$`,
  * `^[A-Za-z0-9_-]{8,64}$`): they hold no `:`, `{`, `*` or space.
@@ -36,6 +39,15 @@ export interface RunKeys {
 export function runKeys(lane: number, tenantId: string, runId: string): RunKeys {
   const record = `${lanePrefix(lane)}:t:${tenantId}:run:${runId}`;
   return { record, events: `${record}:events`, notice: `${record}:notice` };
+}
+
+export interface LaneKeys {
+  readonly grants: string;
+  readonly waiting: string;
+}
+
+export function laneKeys(lane: number): LaneKeys {
+  return { grants: `${lanePrefix(lane)}:grants`, waiting: `${lanePrefix(lane)}:waiting` };
 }
 
 /** @param keyDigest Hex SHA-256 of the caller's idempotency key. */

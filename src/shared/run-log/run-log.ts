@@ -36,7 +36,12 @@ export interface EnqueueCommand {
 }
 
 export type EnqueueReply =
-  | { readonly kind: "enqueued" | "duplicate"; readonly runId: string; readonly state: RunState; readonly grants: readonly Grant[] }
+  | {
+      readonly kind: "enqueued" | "duplicate";
+      readonly runId: string;
+      readonly state: RunState;
+      readonly grants: readonly Grant[];
+    }
   | { readonly kind: "run_id_conflict" }
   | { readonly kind: "idempotency_conflict"; readonly runId: string };
 
@@ -92,7 +97,11 @@ export type RenewReply =
   | { readonly kind: "fenced" | "closed" };
 
 export type EndWaitingReply =
-  | { readonly kind: "ended"; readonly grants: readonly Grant[]; /** The grant whose job may still stand in the queue. */ readonly grant: number | undefined }
+  | {
+      readonly kind: "ended";
+      readonly grants: readonly Grant[];
+      /** The grant whose job may still stand in the queue. */ readonly grant: number | undefined;
+    }
   /** An attempt has started: the flag is set, if asked for, and published. */
   | { readonly kind: "running" }
   | { readonly kind: "closed"; readonly state: TerminalState }
@@ -141,7 +150,14 @@ export interface RunLog {
    * Ends a run that no attempt has started yet, by `terminal` (event 2); otherwise leaves `cancel`, if given,
    * for the attempt that runs.
    */
-  endWaiting(run: RunRef, options: { readonly terminal: RunEvent; readonly state: TerminalState; readonly cancel?: { readonly reason?: string } }): Promise<EndWaitingReply>;
+  endWaiting(
+    run: RunRef,
+    options: {
+      readonly terminal: RunEvent;
+      readonly state: TerminalState;
+      readonly cancel?: { readonly reason?: string };
+    },
+  ): Promise<EndWaitingReply>;
   /** Prolongs the leases of running runs, in one round trip. Replies in the order of `owners`. */
   renew(owners: readonly RunOwner[]): Promise<readonly RenewReply[]>;
   /** Gives a running run back: no attempt is spent, its job may be delivered again. */
