@@ -70,10 +70,13 @@ export async function connectRedis(url: string, options: ConnectRedisOptions): P
 export async function closeRedis(redis: Redis): Promise<void> {
   if (redis.status === "end") return;
   if (redis.status === "ready") {
-    const { promise: tooLate, resolve } = Promise.withResolvers<void>();
+    const { promise: closed, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, CLOSE_TIMEOUT_MS);
-    await Promise.race([redis.quit().catch(() => undefined), tooLate]);
+    redis.once("end", resolve);
+    redis.quit().catch(() => undefined);
+    await closed;
     clearTimeout(timer);
+    redis.off("end", resolve);
   }
   redis.disconnect();
 }
