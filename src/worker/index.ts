@@ -1,5 +1,6 @@
 /** `skilldock/worker`: takes runs from the queue and executes them. */
-export { startWorker, type RunningWorker, type WorkerOptions } from "./worker.ts";
+export { startWorker, type RunningWorker } from "./worker.ts";
+export type { WorkerOptions } from "./worker-options.ts";
 export { createModelRouter } from "./model/router.ts";
 export { ChatModel, type ChatModelOptions } from "./model/chat.ts";
 export { ScriptedModel } from "./model/scripted.ts";

@@ -1,4 +1,4 @@
-import type { RunEvent } from "../shared/contracts/event.ts";
+import type { EventData, RunEvent } from "../shared/contracts/event.ts";
 import type { Receipt } from "../shared/contracts/receipt.ts";
 import type { Usage } from "../shared/contracts/result.ts";
 import type { PriorAttempts } from "./executor/execution.ts";
@@ -23,67 +23,102 @@ export function foldHistory(
   events: Iterable<RunEvent>,
   options: { readonly registry: ToolRegistry; readonly reason: PriorAttempts["reason"] },
 ): History {
-  const receipts: Receipt[] = [];
-  const usage = { turns: 0, modelCalls: 0, toolCalls: 0, inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, reasoningTokens: 0 };
-  let estimated = false;
-  let outputBytes = 0;
-  let lastSequence = 0;
-  let started = false;
-  let effectsDispatched = false;
-  /** Bytes of the open model call's text; undefined: none is open. */
-  let openText: number | undefined;
-  const closeOpenCall = (): void => {
-    if (openText === undefined) return;
-    usage.outputTokens += estimateTokens(openText);
-    estimated = true;
-    openText = undefined;
-  };
-  for (const event of events) {
-    lastSequence = event.sequence;
+  const fold = new Fold(options.registry);
+  for (const event of events) fold.add(event);
+  return fold.end(options.reason);
+}
+
+class Fold {
+  readonly #registry: ToolRegistry;
+  readonly #receipts: Receipt[] = [];
+  readonly #tokens = { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, reasoningTokens: 0 };
+  #turns = 0;
+  #toolCalls = 0;
+  #estimated = false;
+  #outputBytes = 0;
+  #lastSequence = 0;
+  #started = false;
+  #effectsDispatched = false;
+  /** Bytes of text seen of the model call that is open; undefined: none is. */
+  #openText: number | undefined;
+
+  constructor(registry: ToolRegistry) {
+    this.#registry = registry;
+  }
+
+  add(event: RunEvent): void {
+    this.#lastSequence = event.sequence;
     switch (event.type) {
       case "run.started":
-        started = true;
+        this.#started = true;
         break;
       case "run.resumed":
-        closeOpenCall();
+        this.#closeOpenCall();
         break;
       case "model.started":
-        closeOpenCall();
-        usage.turns++;
-        usage.modelCalls++;
-        openText = 0;
+        this.#closeOpenCall();
+        this.#turns++;
+        this.#openText = 0;
         break;
       case "model.delta":
-        openText = (openText ?? 0) + Buffer.byteLength(event.data.text);
+        this.#openText = (this.#openText ?? 0) + Buffer.byteLength(event.data.text);
         break;
       case "model.completed":
-        openText = undefined;
-        usage.toolCalls += event.data.toolCalls.length;
-        usage.inputTokens += event.data.usage.inputTokens;
-        usage.cachedInputTokens += event.data.usage.cachedInputTokens;
-        usage.outputTokens += event.data.usage.outputTokens;
-        usage.reasoningTokens += event.data.usage.reasoningTokens;
-        estimated ||= event.data.usage.estimated;
-        outputBytes += Buffer.byteLength(event.data.message);
+        this.#completeCall(event.data);
         break;
       case "tool.call":
-        effectsDispatched ||= outlastsAttempt(event.data.capabilityId, options.registry);
+        this.#effectsDispatched ||= outlastsAttempt(event.data.capabilityId, this.#registry);
         break;
       case "tool.result":
       case "tool.blocked":
-        receipts.push(event.data.receipt);
+        this.#receipts.push(event.data.receipt);
         break;
       default:
         break;
     }
   }
-  closeOpenCall();
-  const total: Usage = { ...usage, totalTokens: usage.inputTokens + usage.outputTokens, estimated, sandboxMs: 0 };
-  return {
-    prior: { usage: total, receipts, outputBytes, reason: options.reason, lastSequence },
-    effectsDispatched,
-    started,
-  };
+
+  end(reason: PriorAttempts["reason"]): History {
+    this.#closeOpenCall();
+    const usage: Usage = {
+      turns: this.#turns,
+      modelCalls: this.#turns,
+      toolCalls: this.#toolCalls,
+      ...this.#tokens,
+      totalTokens: this.#tokens.inputTokens + this.#tokens.outputTokens,
+      estimated: this.#estimated,
+      sandboxMs: 0,
+    };
+    return {
+      prior: {
+        usage,
+        receipts: this.#receipts,
+        outputBytes: this.#outputBytes,
+        reason,
+        lastSequence: this.#lastSequence,
+      },
+      effectsDispatched: this.#effectsDispatched,
+      started: this.#started,
+    };
+  }
+
+  #completeCall(data: EventData<"model.completed">): void {
+    this.#openText = undefined;
+    this.#toolCalls += data.toolCalls.length;
+    this.#tokens.inputTokens += data.usage.inputTokens;
+    this.#tokens.cachedInputTokens += data.usage.cachedInputTokens;
+    this.#tokens.outputTokens += data.usage.outputTokens;
+    this.#tokens.reasoningTokens += data.usage.reasoningTokens;
+    this.#estimated ||= data.usage.estimated;
+    this.#outputBytes += Buffer.byteLength(data.message);
+  }
+
+  #closeOpenCall(): void {
+    if (this.#openText === undefined) return;
+    this.#tokens.outputTokens += estimateTokens(this.#openText);
+    this.#estimated = true;
+    this.#openText = undefined;
+  }
 }
 
 /**

@@ -49,25 +49,29 @@ export async function openRunQueue(options: RunQueueOptions): Promise<RunQueue> 
   const bullmq = await import("bullmq");
   const prefix = lanePrefix(options.lane);
   const queue: Queue<JobData> = new bullmq.Queue(QUEUE_NAME, { connection: options.redis, prefix });
-  const open = (): Worker<JobData> => listen(new bullmq.Worker<JobData>(
-    QUEUE_NAME,
-    async (job, token) => {
-      const outcome = await options.deliver(toGrant(job), job.id ?? "");
-      if (outcome === "done") return;
-      await job.moveToWait(token);
-      throw new bullmq.WaitingError();
-    },
-    {
-      connection: options.workerRedis,
-      prefix,
-      concurrency: options.concurrency,
-      lockDuration: options.lockDurationMs,
-      stalledInterval: options.stalledIntervalMs,
-      maxStalledCount: 10,
-      removeOnComplete: { count: 0 },
-      removeOnFail: { count: FAILED_JOBS_KEPT },
-    },
-  ), options);
+  const open = (): Worker<JobData> =>
+    listen(
+      new bullmq.Worker<JobData>(
+        QUEUE_NAME,
+        async (job, token) => {
+          const outcome = await options.deliver(toGrant(job), job.id ?? "");
+          if (outcome === "done") return;
+          await job.moveToWait(token);
+          throw new bullmq.WaitingError();
+        },
+        {
+          connection: options.workerRedis,
+          prefix,
+          concurrency: options.concurrency,
+          lockDuration: options.lockDurationMs,
+          stalledInterval: options.stalledIntervalMs,
+          maxStalledCount: 10,
+          removeOnComplete: { count: 0 },
+          removeOnFail: { count: FAILED_JOBS_KEPT },
+        },
+      ),
+      options,
+    );
   let worker = open();
   queue.on("error", options.onError);
   return {

@@ -78,7 +78,10 @@ export class Reconciler {
     // A job that failed keeps its id: adding it again is answered and does nothing. Then a new grant is needed.
     const replaced = (await queue.holds(grant)) ? undefined : await log.regrant(grant);
     if (replaced !== undefined) await queue.add([replaced]);
-    logger.warn({ tenantId, runId, state, grant: (replaced ?? grant).grant }, "run without a job was put on the queue again");
+    logger.warn(
+      { tenantId, runId, state, grant: (replaced ?? grant).grant },
+      "run without a job was put on the queue again",
+    );
   }
 
   async #endWait(expired: ExpiredWait): Promise<void> {
@@ -93,6 +96,9 @@ export class Reconciler {
 
   #report(error: unknown): void {
     const away = error instanceof RunError && error.code === "redis_unavailable";
-    this.#options.logger[away ? "warn" : "error"]({ err: error }, "reconciliation pass failed; the next one tries again");
+    this.#options.logger[away ? "warn" : "error"](
+      { err: error },
+      "reconciliation pass failed; the next one tries again",
+    );
   }
 }

@@ -1,5 +1,6 @@
 import type { Logger } from "pino";
 import type { RunEvent } from "../shared/contracts/event.ts";
+import type { RunRequest } from "../shared/contracts/request.ts";
 import type { RunResult } from "../shared/contracts/result.ts";
 import { RunError } from "../shared/errors.ts";
 import { newNonce } from "../shared/ids.ts";
@@ -22,7 +23,8 @@ export interface RunWorkerOptions {
   readonly log: RunLog;
   readonly dependencies: ExecutionDependencies;
   readonly logger: Logger;
-  readonly observe: () => RunObserver;
+  /** Counts an attempt of this request. */
+  readonly observe: (request: RunRequest) => RunObserver;
   readonly audit?: Audit;
   /** How long a confirmed lock is trusted, in ms. */
   readonly lockMs: number;
@@ -75,7 +77,7 @@ export class RunWorker {
   async #attempt(active: ActiveRun, claim: Claim): Promise<Delivery> {
     const { request } = claim;
     const logger = runLogger(this.#options.logger, { ...request, attempt: claim.epoch });
-    const observer = this.#options.observe();
+    const observer = this.#options.observe(request);
     if (claim.cancel !== undefined) active.cancel(claim.cancel.reason);
     try {
       const history = claim.epoch === 1 ? undefined : await this.#readHistory(claim);
@@ -84,7 +86,10 @@ export class RunWorker {
       logger.info({ skill: request.skill, lostAttempts: claim.lostAttempts }, "attempt started");
       const { result, grants } = await this.#pump({ active, claim, execution, observer });
       observer.ended(result);
-      logger.info({ status: result.status, code: result.error?.code, usage: result.usage, durationMs: result.timings.durationMs }, "run ended");
+      logger.info(
+        { status: result.status, code: result.error?.code, usage: result.usage, durationMs: result.timings.durationMs },
+        "run ended",
+      );
       return { kind: "done", grants };
     } catch (error) {
       if (!(error instanceof RunInterrupt)) {
@@ -98,8 +103,6 @@ export class RunWorker {
       if (error.kind !== "handed_over") return { kind: "nothing" };
       const outcome = await this.#options.log.handBack(active.owner);
       return { kind: outcome === "handed_back" ? "put_back" : "nothing" };
-    } finally {
-      observer.left();
     }
   }
 
@@ -150,10 +153,14 @@ export class RunWorker {
     const events: RunEvent[] = [];
     while (events.length < claim.sequence) {
       const page = await log.read(claim.request, { fromSequence: events.length + 1, limit: READ_PAGE });
-      if (page.length === 0) throw new RunError("internal", { message: "The run's stream is shorter than its record says." });
+      if (page.length === 0)
+        throw new RunError("internal", { message: "The run's stream is shorter than its record says." });
       events.push(...page);
     }
-    return foldHistory(events, { registry: dependencies.tools, reason: claim.handedOver ? "handed_over" : "worker_lost" });
+    return foldHistory(events, {
+      registry: dependencies.tools,
+      reason: claim.handedOver ? "handed_over" : "worker_lost",
+    });
   }
 }
 

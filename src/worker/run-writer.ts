@@ -1,6 +1,6 @@
 import type { RunEvent } from "../shared/contracts/event.ts";
 import type { RunResult } from "../shared/contracts/result.ts";
-import { RunError } from "../shared/errors.ts";
+import { RunError, toRunError } from "../shared/errors.ts";
 import type { CancelFlag, Grant, RunLog, RunOwner, WriteReply } from "../shared/run-log/run-log.ts";
 import { RunInterrupt } from "./executor/execution.ts";
 
@@ -30,7 +30,7 @@ export class RunWriter {
   #waiting: RunEvent[] = [];
   #flight: Promise<void> | undefined;
   #scheduled = false;
-  #failure: unknown;
+  #failure: RunError | RunInterrupt | undefined;
   #written: number;
 
   /** @param options.written The last sequence that stands in the stream. */
@@ -117,7 +117,7 @@ export class RunWriter {
       const reply = await this.#untilAnswered(() => this.#options.log.append(this.#options.owner, batch));
       this.#accept(reply, batch);
     } catch (error) {
-      this.#failure ??= error;
+      this.#failure ??= error instanceof RunInterrupt ? error : toRunError(error);
       this.#waiting = [];
     }
   }

@@ -53,10 +53,18 @@ type OutcomeFields = Pick<RunResult, "status" | "outputText" | "output" | "error
 
 function outcomeOf({ ending }: Conclusion): OutcomeFields {
   if (ending.status === "succeeded") {
-    return { status: "succeeded", outputText: ending.outputText, ...("output" in ending ? { output: ending.output } : {}) };
+    return {
+      status: "succeeded",
+      outputText: ending.outputText,
+      ...("output" in ending ? { output: ending.output } : {}),
+    };
   }
   if (ending.status === "cancelled") {
-    return { status: "cancelled", outputText: "", ...(ending.reason === undefined ? {} : { cancelReason: ending.reason }) };
+    return {
+      status: "cancelled",
+      outputText: "",
+      ...(ending.reason === undefined ? {} : { cancelReason: ending.reason }),
+    };
   }
   const error = toEndingError(ending.error);
   return { status: terminalStateOf(error), outputText: "", error: error.toBody() };
@@ -65,7 +73,9 @@ function outcomeOf({ ending }: Conclusion): OutcomeFields {
 /** What may not end a run (a refusal, a receipt's code), ends it as `internal`. */
 export function toEndingError(caught: unknown): RunError {
   const error = toRunError(caught);
-  return error.outcome === "refused" || error.outcome === "receipt" ? new RunError("internal", { cause: error }) : error;
+  return error.outcome === "refused" || error.outcome === "receipt"
+    ? new RunError("internal", { cause: error })
+    : error;
 }
 
 function terminalStateOf(error: RunError): Exclude<TerminalState, "succeeded" | "cancelled"> {

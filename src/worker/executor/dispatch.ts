@@ -1,7 +1,7 @@
 import { canonicalJson, sha256Digest } from "../../shared/contracts/digest.ts";
 import { toIsoTime, type Clock } from "../../shared/clock.ts";
 import type { RunEventDraft } from "../../shared/contracts/event.ts";
-import { RunError } from "../../shared/errors.ts";
+import { RunError, toRunError } from "../../shared/errors.ts";
 import type { AdmissionWindow, Verdict } from "../tools/admission.ts";
 import { callCallerTool } from "../tools/caller-call.ts";
 import { failed, textDigest, toReceipt, type CallFacts, type ToolOutcome } from "../tools/outcome.ts";
@@ -49,13 +49,15 @@ export async function* runCall(verdict: Verdict, desk: CallDesk, journal: Journa
   const startedAt = desk.clock.now();
   const startedAtMonotonic = desk.clock.monotonic();
   let outcome: ToolOutcome;
-  let broken: unknown;
+  let broken: RunError | RunInterrupt | undefined;
   try {
     outcome =
-      verdict.kind === "invalid" ? failed("invalid_arguments", { message: verdict.problem }) : await dispatch(verdict, desk);
+      verdict.kind === "invalid"
+        ? failed("invalid_arguments", { message: verdict.problem })
+        : await dispatch(verdict, desk);
   } catch (error) {
     if (error instanceof RunInterrupt && error.kind !== "cancelled") throw error;
-    broken = error;
+    broken = error instanceof RunInterrupt ? error : toRunError(error);
     // Without a sandbox nothing was done; otherwise nobody knows how far the call came.
     const status = error instanceof RunError && error.code === "sandbox_unavailable" ? "failed" : "indeterminate";
     outcome = failed("tool_failed", { status, message: "The run ended before this call had a result." });
@@ -119,7 +121,8 @@ function factsOf(verdict: Verdict, desk: CallDesk): CallFacts {
     modelName: call.name,
     effects: capability?.effects ?? "none",
     argumentsText: call.arguments,
-    argumentsDigest: verdict.kind === "admitted" ? sha256Digest(canonicalJson(verdict.args)) : textDigest(call.arguments),
+    argumentsDigest:
+      verdict.kind === "admitted" ? sha256Digest(canonicalJson(verdict.args)) : textDigest(call.arguments),
     attempt: desk.execution.attempt,
     ...(capability?.implementation.kind === "workspace" ? { policyDigest: desk.policyDigest } : {}),
   };

@@ -59,7 +59,17 @@ export async function* execute(
     const noticedAt = clock.monotonic();
     const { confirmed } = (await attempt?.close()) ?? { confirmed: true };
     const cancelledAfterMs = Math.round(clock.monotonic() - noticedAt);
-    return concludeRun({ execution, dependencies, plan, journal, meter: attempt?.meter, sandboxMs: attempt?.sandboxMs ?? 0, ending, confirmed, cancelledAfterMs });
+    return concludeRun({
+      execution,
+      dependencies,
+      plan,
+      journal,
+      meter: attempt?.meter,
+      sandboxMs: attempt?.sandboxMs ?? 0,
+      ending,
+      confirmed,
+      cancelledAfterMs,
+    });
   } finally {
     cancelTimer();
     await attempt?.close();
@@ -126,7 +136,11 @@ class Attempt {
     const { execution, dependencies, plan } = options;
     this.#options = options;
     this.#messages = [...openingMessages(execution.request, plan)];
-    this.meter = new Meter({ limits: execution.request.limits, price: plan.route.pricePerMillion, prior: execution.prior });
+    this.meter = new Meter({
+      limits: execution.request.limits,
+      price: plan.route.pricePerMillion,
+      prior: execution.prior,
+    });
     this.#sandbox =
       dependencies.sandbox &&
       new RunSandbox({
@@ -153,7 +167,10 @@ class Attempt {
   async *turns(): AsyncGenerator<RunEventDraft, { readonly outputText: string; readonly output?: unknown }, void> {
     for (;;) {
       const completion = yield* this.#modelTurn();
-      const calls = completion.toolCalls.map((call, index): ModelToolCall => ({ callId: `t${this.meter.turn}c${index}`, ...call }));
+      const calls = completion.toolCalls.map((call, index): ModelToolCall => ({
+        callId: `t${this.meter.turn}c${index}`,
+        ...call,
+      }));
       yield {
         type: "model.completed",
         data: {
@@ -192,7 +209,12 @@ class Attempt {
           tools: offeredTools(plan.window),
           ...(maxOutputTokens === Infinity ? {} : { maxOutputTokens }),
           ...(request.responseSchema === undefined ? {} : { responseSchema: request.responseSchema }),
-          run: { runId: request.runId, turn, query: request.query, ...(plan.skill === undefined ? {} : { skill: plan.skill.ref }) },
+          run: {
+            runId: request.runId,
+            turn,
+            query: request.query,
+            ...(plan.skill === undefined ? {} : { skill: plan.skill.ref }),
+          },
         },
         clock: dependencies.clock,
         signal,
@@ -204,12 +226,21 @@ class Attempt {
     } catch (error) {
       // What broke off was sent, and perhaps paid: it is charged by estimate.
       const outputTokens = estimateTokens(Buffer.byteLength(text));
-      this.meter.charge({ inputTokens: estimateTokens(bytes), cachedInputTokens: 0, outputTokens, reasoningTokens: 0, estimated: true });
+      this.meter.charge({
+        inputTokens: estimateTokens(bytes),
+        cachedInputTokens: 0,
+        outputTokens,
+        reasoningTokens: 0,
+        estimated: true,
+      });
       throw error;
     }
   }
 
-  async *#batch(calls: readonly ModelToolCall[], options: { readonly truncated: boolean }): AsyncGenerator<RunEventDraft, void, void> {
+  async *#batch(
+    calls: readonly ModelToolCall[],
+    options: { readonly truncated: boolean },
+  ): AsyncGenerator<RunEventDraft, void, void> {
     const { plan, journal } = this.#options;
     this.meter.addToolCalls(calls.length);
     const verdicts = admitBatch(calls, plan.window, options);

@@ -1,4 +1,3 @@
-import type { RunEventDraft } from "../../shared/contracts/event.ts";
 import type { Receipt } from "../../shared/contracts/receipt.ts";
 import type { RunRequest } from "../../shared/contracts/request.ts";
 import type { RunResult, Usage } from "../../shared/contracts/result.ts";

@@ -84,7 +84,11 @@ export class Executor {
     });
     const tell = this.#teller();
     const cancel = cancellationOf(options.signal);
-    const drafts = execute({ request: validated, attempt: 1, queuedAt: now, startedAt: now }, this.#dependencies, cancel.signal);
+    const drafts = execute(
+      { request: validated, attempt: 1, queuedAt: now, startedAt: now },
+      this.#dependencies,
+      cancel.signal,
+    );
     try {
       for (;;) {
         const next = await drafts.next();
@@ -124,7 +128,10 @@ export class Executor {
 }
 
 /** The caller's signal, as the interrupt that the executor understands. */
-function cancellationOf(signal: AbortSignal | undefined): { readonly signal: AbortSignal; readonly release: () => void } {
+function cancellationOf(signal: AbortSignal | undefined): {
+  readonly signal: AbortSignal;
+  readonly release: () => void;
+} {
   const controller = new AbortController();
   const onAbort = (): void => controller.abort(new RunInterrupt("cancelled", reasonOf(signal)));
   if (signal?.aborted === true) onAbort();

@@ -25,7 +25,7 @@ export class Meter {
   #costMicroUsd = 0;
   #estimated = false;
   #outputBytes = 0;
-  #priorSandboxMs = 0;
+  readonly #priorSandboxMs: number;
 
   constructor(options: {
     readonly limits: RunLimits;
@@ -34,6 +34,7 @@ export class Meter {
   }) {
     this.#limits = options.limits;
     this.#price = options.price;
+    this.#priorSandboxMs = options.prior?.usage.sandboxMs ?? 0;
     if (options.prior === undefined) return;
     const { usage, outputBytes } = options.prior;
     this.#turns = usage.turns;
@@ -46,7 +47,6 @@ export class Meter {
     this.#costMicroUsd = options.price === undefined ? 0 : costMicroUsd(usage, options.price);
     this.#estimated = usage.estimated;
     this.#outputBytes = outputBytes;
-    this.#priorSandboxMs = usage.sandboxMs;
   }
 
   /** The turn that runs, or ran last. */
@@ -72,7 +72,8 @@ export class Meter {
    */
   beginTurn(requestBytes: number): void {
     if (this.#turns >= this.#limits.maxTurns) throw limit("max_turns", { maxTurns: this.#limits.maxTurns });
-    if (this.tokensLeft <= estimateTokens(requestBytes)) throw limit("token_limit", { maxTotalTokens: this.#limits.maxTotalTokens });
+    if (this.tokensLeft <= estimateTokens(requestBytes))
+      throw limit("token_limit", { maxTotalTokens: this.#limits.maxTotalTokens });
     if (this.#costMicroUsd >= (this.#limits.maxCostUsd ?? Infinity) * 1_000_000) {
       throw limit("cost_limit", { maxCostUsd: this.#limits.maxCostUsd });
     }
@@ -93,12 +94,14 @@ export class Meter {
   /** @throws {RunError} `max_output` where assistant text passes the run's limit. */
   addOutput(text: string): void {
     this.#outputBytes += Buffer.byteLength(text);
-    if (this.#outputBytes > this.#limits.maxOutputBytes) throw limit("max_output", { maxOutputBytes: this.#limits.maxOutputBytes });
+    if (this.#outputBytes > this.#limits.maxOutputBytes)
+      throw limit("max_output", { maxOutputBytes: this.#limits.maxOutputBytes });
   }
 
   /** @throws {RunError} `max_tool_calls` where the batch would pass the limit; then none of it counts. */
   addToolCalls(calls: number): void {
-    if (this.#toolCalls + calls > this.#limits.maxToolCalls) throw limit("max_tool_calls", { maxToolCalls: this.#limits.maxToolCalls });
+    if (this.#toolCalls + calls > this.#limits.maxToolCalls)
+      throw limit("max_tool_calls", { maxToolCalls: this.#limits.maxToolCalls });
     this.#toolCalls += calls;
   }
 
@@ -119,6 +122,9 @@ export class Meter {
   }
 }
 
-function limit(code: "max_turns" | "token_limit" | "cost_limit" | "max_output" | "max_tool_calls", details: Record<string, unknown>): RunError {
+function limit(
+  code: "max_turns" | "token_limit" | "cost_limit" | "max_output" | "max_tool_calls",
+  details: Record<string, unknown>,
+): RunError {
   return new RunError(code, { details });
 }

@@ -87,7 +87,8 @@ class ItemSource {
       const settled = await promise;
       if (settled === "later") return "later";
       this.#next = undefined;
-      if (settled.done === true) throw new RunError("model_protocol", { message: "The model's stream ended without a completion." });
+      if (settled.done === true)
+        throw new RunError("model_protocol", { message: "The model's stream ended without a completion." });
       return settled.value;
     } finally {
       cancelTimer?.();

@@ -25,7 +25,9 @@ export function prepare(request: RunRequest, dependencies: ExecutionDependencies
   const skill = request.skill === undefined ? undefined : findSkill(request.skill, dependencies.catalog);
   const { route, model } = dependencies.models.resolve(request.model);
   if (request.limits.maxCostUsd !== undefined && route.pricePerMillion === undefined) {
-    throw new RunError("model_not_allowed", { message: `The route ${route.id} has no price, so maxCostUsd cannot be kept.` });
+    throw new RunError("model_not_allowed", {
+      message: `The route ${route.id} has no price, so maxCostUsd cannot be kept.`,
+    });
   }
   const requested = allowCapabilities(request.allowedCapabilities, dependencies);
   const { allowed, narrowedBy } = effectiveCapabilities([...requested], skill === undefined ? [] : [skill]);
@@ -37,7 +39,8 @@ function findSkill(pinned: string, catalog: Catalog): Skill {
   const skill = catalog.get(ref);
   if (skill === undefined) {
     const diagnostic = catalog.invalid(ref);
-    if (diagnostic === undefined) throw new RunError("skill_not_found", { message: `No skill named ${ref} in the catalog.` });
+    if (diagnostic === undefined)
+      throw new RunError("skill_not_found", { message: `No skill named ${ref} in the catalog.` });
     throw new RunError("skill_invalid", { message: `The skill ${ref} could not be loaded: ${diagnostic.message}` });
   }
   if (digest !== undefined && digest !== skill.digest) {

@@ -96,6 +96,8 @@ export interface ModelRoute {
 
 /** The routes of a process. Built once; adapters load their client at first use. */
 export interface ModelRouter {
+  /** Every configured route. */
+  readonly routes: readonly ModelRoute[];
   /**
    * @param name A route id, `<route>:<model>`, or undefined for the default route.
    * @throws {RunError} `unknown_model`.

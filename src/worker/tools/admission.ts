@@ -17,10 +17,26 @@ export interface AdmissionWindow {
 export type BlockRule = EventData<"tool.blocked">["rule"];
 
 export type Verdict =
-  | { readonly kind: "admitted"; readonly call: ModelToolCall; readonly capability: Capability; readonly args: Readonly<Record<string, unknown>> }
+  | {
+      readonly kind: "admitted";
+      readonly call: ModelToolCall;
+      readonly capability: Capability;
+      readonly args: Readonly<Record<string, unknown>>;
+    }
   /** Allowed, but its arguments are refused: a failed receipt, and nothing is dispatched. */
-  | { readonly kind: "invalid"; readonly call: ModelToolCall; readonly capability: Capability; readonly problem: string }
-  | { readonly kind: "blocked"; readonly call: ModelToolCall; readonly capability: Capability | undefined; readonly rule: BlockRule; readonly problem: string };
+  | {
+      readonly kind: "invalid";
+      readonly call: ModelToolCall;
+      readonly capability: Capability;
+      readonly problem: string;
+    }
+  | {
+      readonly kind: "blocked";
+      readonly call: ModelToolCall;
+      readonly capability: Capability | undefined;
+      readonly rule: BlockRule;
+      readonly problem: string;
+    };
 
 /**
  * Judges the whole batch of a turn, before any of it is dispatched. Names are compared exactly: another case,
@@ -54,7 +70,8 @@ function judge(
   if (capability === undefined) return block("unknown_tool", "There is no tool of this name.");
   if (!window.requested.has(capability.id)) return block("not_allowed", "This run may not use this tool.");
   if (!window.effective.has(capability.id)) return block("narrowed", "The active skill does not allow this tool.");
-  if (options.truncated) return block("truncated", "The turn was cut off at the output limit, so none of its calls was carried out.");
+  if (options.truncated)
+    return block("truncated", "The turn was cut off at the output limit, so none of its calls was carried out.");
   const parsed = parseArguments(call.arguments);
   if (!parsed.ok) return { kind: "invalid", call, capability, problem: parsed.problem };
   const problems = capability.checkArguments(parsed.value);

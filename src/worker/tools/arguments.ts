@@ -18,7 +18,8 @@ export type ParsedArguments =
  */
 export function parseArguments(text: string): ParsedArguments {
   if (text.trim() === "") return { ok: true, value: Object.freeze({}) };
-  if (Buffer.byteLength(text) > MAX_ARGUMENT_BYTES) return problem(`The arguments are longer than ${MAX_ARGUMENT_BYTES} bytes.`);
+  if (Buffer.byteLength(text) > MAX_ARGUMENT_BYTES)
+    return problem(`The arguments are longer than ${MAX_ARGUMENT_BYTES} bytes.`);
   if (depthOf(text) > MAX_DEPTH) return problem(`The arguments are nested deeper than ${MAX_DEPTH} levels.`);
   let value: unknown;
   let hostileKey = false;
@@ -31,7 +32,8 @@ export function parseArguments(text: string): ParsedArguments {
     return problem("The arguments are not valid JSON.");
   }
   if (hostileKey) return problem("The arguments use the key __proto__.");
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return problem("The arguments are not a JSON object.");
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    return problem("The arguments are not a JSON object.");
   return { ok: true, value: deepFreeze(value as Record<string, unknown>) }; // an object by the line above
 }
 

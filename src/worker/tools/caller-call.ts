@@ -37,7 +37,8 @@ export async function callCallerTool(call: CallerCall): Promise<ToolOutcome> {
     return judgeOutput(returned, implementation.checkOutput);
   } catch (error) {
     if (signal.aborted) throw signal.reason;
-    if (error === TIMED_OUT) return failed("tool_timeout", { message: `The tool did not answer within ${timeoutMs} ms.` });
+    if (error === TIMED_OUT)
+      return failed("tool_timeout", { message: `The tool did not answer within ${timeoutMs} ms.` });
     return failed("tool_failed");
   } finally {
     cancelTimer();

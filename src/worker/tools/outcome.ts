@@ -24,7 +24,11 @@ export function succeeded(value: unknown): ToolOutcome {
 /** A failure, told to the model as `{"error": {code, message}}` with whatever facts it may use. */
 export function failed(
   code: ReceiptCode,
-  options: { readonly message?: string; readonly facts?: Readonly<Record<string, unknown>>; readonly status?: Exclude<ReceiptStatus, "succeeded"> } = {},
+  options: {
+    readonly message?: string;
+    readonly facts?: Readonly<Record<string, unknown>>;
+    readonly status?: Exclude<ReceiptStatus, "succeeded">;
+  } = {},
 ): ToolOutcome {
   const error = { code, message: options.message ?? ERROR_TABLE[code].message };
   return { status: options.status ?? "failed", code, ...bounded(JSON.stringify({ error, ...options.facts })) };

@@ -98,5 +98,7 @@ function compile(schema: Readonly<Record<string, unknown>>, what: string): (valu
 }
 
 function misconfigured(tool: CallerTool, what: string): RunError {
-  return new RunError("invalid_configuration", { message: `Tool ${JSON.stringify(String(tool.id).slice(0, 80))} ${what}.` });
+  return new RunError("invalid_configuration", {
+    message: `Tool ${JSON.stringify(tool.id).slice(0, 80)} ${what}.`,
+  });
 }

@@ -1,0 +1,70 @@
+import type { RunEvent } from "../shared/contracts/event.ts";
+import type { RunResult } from "../shared/contracts/result.ts";
+import { toModelOutcome, type Metrics } from "../shared/metrics/metrics.ts";
+import type { Claim } from "../shared/run-log/run-log.ts";
+import type { InterruptKind } from "./executor/execution.ts";
+
+/** Counts what one attempt does, from its events. */
+export class RunObserver {
+  readonly #metrics: Metrics;
+  /** The route's id. */
+  readonly #model: string;
+  /** Monotonic ms at which the open model call began; undefined: none is open. */
+  #callSince: number | undefined;
+
+  constructor(metrics: Metrics, model: string) {
+    this.#metrics = metrics;
+    this.#model = model;
+  }
+
+  claimed(claim: Claim): void {
+    const { epoch, handedOver } = claim;
+    if (epoch === 1) this.#metrics.queueWaited(Math.max(0, claim.serverTime - claim.queuedAt) / 1_000);
+    this.#metrics.attempt({ reason: epoch === 1 ? "first" : handedOver ? "handed_over" : "worker_lost" });
+  }
+
+  saw(event: RunEvent): void {
+    switch (event.type) {
+      case "model.started":
+        this.#metrics.turn({ model: this.#model });
+        this.#callSince = performance.now();
+        break;
+      case "model.completed":
+        this.#metrics.tokens({ model: this.#model, ...event.data.usage });
+        this.#endCall("ok");
+        break;
+      case "tool.result":
+      case "tool.blocked":
+        this.#metrics.toolCall({
+          capability: event.data.receipt.capabilityId,
+          status: event.data.receipt.status,
+        });
+        break;
+      default:
+        break;
+    }
+  }
+
+  ended(result: RunResult): void {
+    this.#endCall(
+      result.error === undefined || result.status !== "failed" ? "aborted" : toModelOutcome(result.error.code),
+    );
+    this.#metrics.runEnded({
+      status: result.status,
+      skill: result.skill?.ref,
+      durationSeconds: result.timings.durationMs / 1_000,
+    });
+  }
+
+  interrupted(kind: InterruptKind): void {
+    this.#endCall("aborted");
+    if (kind === "fenced") this.#metrics.fencedWrite();
+  }
+
+  #endCall(outcome: Parameters<Metrics["modelRequest"]>[0]["outcome"]): void {
+    if (this.#callSince === undefined) return;
+    const seconds = (performance.now() - this.#callSince) / 1_000;
+    this.#metrics.modelRequest({ model: this.#model, outcome, seconds });
+    this.#callSince = undefined;
+  }
+}
