@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { RunError } from "../../src/shared/errors.ts";
-import { createLogger, type LogLevel } from "../../src/shared/logging/logger.ts";
+import type { LogLevel } from "../../src/shared/logging/log-level.ts";
+import { createLogger } from "../../src/shared/logging/logger.ts";
 import { runLogger } from "../../src/shared/logging/run-logger.ts";
 
 const CANARY = "canary-5f2b91d7c0";

@@ -1,13 +1,10 @@
 import { format } from "node:util";
 import { pino, stdTimeFunctions, type DestinationStream, type LogFn, type Logger } from "pino";
+import type { LogLevel } from "./log-level.ts";
 import { toLoggable, toLoggableText, type Loggable } from "./loggable.ts";
 import { REDACTED, Scrubber } from "./scrubber.ts";
 
 export type { Logger } from "pino";
-
-/** From the quietest to the loudest. */
-export const LOG_LEVELS = ["silent", "fatal", "error", "warn", "info", "debug", "trace"] as const;
-export type LogLevel = (typeof LOG_LEVELS)[number];
 
 export interface CreateLoggerOptions {
   /** Lines below are not written. Stacks are written from `debug` on. */
