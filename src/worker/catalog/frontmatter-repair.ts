@@ -16,7 +16,8 @@ const COMMENT = /[ \t]#/;
 
 /**
  * The one repair of frontmatter that does not parse: top-level plain values on one line that hold a colon and a
- * blank, or start with a character that YAML reserves, are put in quotes. Lines keep their numbers.
+ * blank, or start with a character that YAML reserves, are put in quotes. Lines keep their numbers. A value that goes on
+ * in the next line stays broken: text behind a closing quote is no YAML.
  *
  * @returns undefined where there is nothing to repair.
  */
@@ -29,8 +30,7 @@ export function repairFrontmatter(
     const match = TOP_LEVEL_VALUE.exec(line);
     const prefix = match?.[1];
     const value = match?.[2];
-    if (prefix === undefined || value === undefined || !needsQuotes(value) || isContinued(lines[lineIndex + 1]))
-      return line;
+    if (prefix === undefined || value === undefined || !needsQuotes(value)) return line;
     repairs.push({ key: prefix.slice(0, prefix.indexOf(":")), lineIndex, column: prefix.length + 1 });
     return `${prefix}'${value.replaceAll("'", "''")}'`;
   });
@@ -39,9 +39,4 @@ export function repairFrontmatter(
 
 function needsQuotes(value: string): boolean {
   return !NOT_PLAIN.test(value) && !COMMENT.test(value) && (RESERVED_START.test(value) || INNER_COLON.test(value));
-}
-
-/** A value that goes on in the next line is not repaired. */
-function isContinued(next: string | undefined): boolean {
-  return next !== undefined && /^[ \t]+\S/.test(next);
 }

@@ -3,6 +3,8 @@ import { deepFreeze } from "../../shared/freeze.ts";
 import { printable } from "./file-names.ts";
 import { fault, warning, type Finding, type Position } from "./finding.ts";
 import { repairFrontmatter } from "./frontmatter-repair.ts";
+import { positionAt } from "./skill-file.ts";
+import { findDeepNesting } from "./yaml-depth.ts";
 
 /** The fields of a SKILL.md, as data. */
 export interface Frontmatter {
@@ -18,6 +20,7 @@ export type FrontmatterRead =
 
 const MAX_DEPTH = 16;
 const MAX_FINDINGS = 5;
+const TOO_DEEP = `The frontmatter is nested more than ${MAX_DEPTH} levels deep. Flatten it.`;
 
 /** `logLevel` must not be silent: several documents in one text would pass then. `uniqueKeys` is checked here, in linear time. */
 const YAML_OPTIONS = {
@@ -65,6 +68,11 @@ interface Conversion {
 }
 
 function attempt(block: string, firstLine: number): FrontmatterRead {
+  const deep = findDeepNesting(block, MAX_DEPTH);
+  if (deep !== undefined) {
+    const { line, column } = positionAt(block, deep);
+    return { ok: false, findings: [fault("yaml-too-deep", TOO_DEEP, { line: firstLine + line - 1, column })] };
+  }
   const marker = /^(?:---|\.\.\.)(?=[ \t\n]|$)/m.exec(block);
   const counter = new LineCounter();
   const at = (offset: number): Position => {
@@ -131,8 +139,7 @@ function toData(node: unknown, conversion: Conversion, depth: number): unknown {
   if (node.anchor !== undefined)
     return complain("yaml-anchor", "Anchors (&name) are not accepted. Remove it, or put the value in quotes.", node);
   if (isScalar(node)) return node.value;
-  if (depth > MAX_DEPTH)
-    return complain("yaml-too-deep", `The frontmatter is nested more than ${MAX_DEPTH} levels deep. Flatten it.`, node);
+  if (depth > MAX_DEPTH) return complain("yaml-too-deep", TOO_DEEP, node);
   if (isSeq(node)) return node.items.map((item) => toData(item, conversion, depth + 1));
   const map: Record<string, unknown> = Object.create(null);
   for (const { key, value } of node.items) {
@@ -165,7 +172,7 @@ const EXPLANATIONS: ReadonlyMap<string, string> = new Map([
   ["BAD_INDENT", "The indentation does not fit. Give the items of one level the same number of blanks."],
   ["TAG_RESOLVE_FAILED", "Tags (!name) are not accepted. Remove it, or put the value in quotes."],
   ["NON_STRING_KEY", "A key is not text. Write plain words as keys."],
-  ["RESOURCE_EXHAUSTION", `The frontmatter is nested more than ${MAX_DEPTH} levels deep. Flatten it.`],
+  ["RESOURCE_EXHAUSTION", TOO_DEEP],
 ]);
 
 function explain(code: string, message: string): string {
