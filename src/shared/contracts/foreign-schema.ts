@@ -11,7 +11,7 @@ import { inspectSchema, STEP_KEYWORD } from "./foreign-schema-shape.ts";
 import { compileLinearPattern, type LinearPattern } from "./linear-pattern.ts";
 import { mustBe, type Problem } from "./problem.ts";
 import { toProblems } from "./schema-problems.ts";
-import { screenDocument } from "./screen.ts";
+import { screenDocument, type ScreenedDocument } from "./screen.ts";
 
 /** What one check may cost: places visited × values, and characters tried against patterns. */
 const MAX_STEPS = 500_000;
@@ -57,7 +57,7 @@ export function compileForeignSchema(schema: unknown, options: { readonly what: 
 }
 
 function compile(input: unknown, what: string): ForeignCheck {
-  const screened = screenDocument(input);
+  const screened = screen(input, what);
   const { value } = screened;
   if (typeof value !== "object" || value === null || Array.isArray(value))
     throw refusal(what, [mustBe("", "an object")]);
@@ -77,6 +77,20 @@ function compile(input: unknown, what: string): ForeignCheck {
     if (error instanceof RunError) throw error;
     throw refusal(what, [mustBe("", "a JSON Schema that compiles")], error);
   }
+}
+
+function screen(input: unknown, what: string): ScreenedDocument {
+  try {
+    return screenDocument(input);
+  } catch (error) {
+    throw refusal(what, problemsOf(error), error);
+  }
+}
+
+/** The problems that `screenDocument` threw. */
+function problemsOf(error: unknown): readonly Problem[] {
+  const problems = error instanceof RunError ? error.details?.["problems"] : undefined;
+  return Array.isArray(problems) ? problems : [mustBe("", "readable")];
 }
 
 const BASE_OPTIONS = {
@@ -153,8 +167,7 @@ function runCheck(candidate: unknown, compiled: CompiledCheck): readonly Problem
     const { errors } = isSmall ? runAll(value, compiled) : first;
     return toProblems(errors).slice(0, MAX_PROBLEMS);
   } catch (error) {
-    if (error instanceof RunError && Array.isArray(error.details?.["problems"]))
-      return [mustBe("", "a plain document of bounded size and depth")];
+    if (error instanceof RunError) return problemsOf(error);
     if (error instanceof BudgetSpent || error instanceof RangeError) return [mustBe("", "small enough to be checked")];
     return [mustBe("", "a value that its schema can check")];
   }
