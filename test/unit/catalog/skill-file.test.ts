@@ -136,6 +136,10 @@ test("an alias bomb, deep nesting and a huge header are refused quickly", async 
     expect((await loadHeader(header)).invalid("demo"), code).toMatchObject({ code });
     expect(performance.now() - started).toBeLessThan(5_000);
   }
+  expect((await loadHeader(`description: x\na: ${"[".repeat(60_000)}`)).invalid("demo")).toMatchObject({
+    line: 3,
+    column: 20,
+  });
   const depth16 = `description: x\na: ${"[".repeat(15)}${"]".repeat(15)}`;
   expect((await loadHeader(depth16)).get("demo")).toBeDefined();
   const depth17 = `description: x\na: ${"[".repeat(16)}${"]".repeat(16)}`;
