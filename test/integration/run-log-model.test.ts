@@ -176,7 +176,7 @@ class Finish extends Step {
       const { owner, sequence } = attempt;
       const events = [
         deltaEvent(real.run, sequence + 1, { attempt: owner.epoch }),
-        terminalEvent(real.run, sequence + 2, this.state),
+        terminalEvent(real.run, sequence + 2, this.state, owner.epoch),
       ];
       attempt.lastFinish = { owner, events, state: this.state };
     }

@@ -59,6 +59,14 @@ describe("the Redis of a test", () => {
     ["an invalid event", [["1-0", event(1, { data: {} })]], "1-0 is not a valid event"],
     ["an event of another run", [["1-0", event(1, { runId: "run-00000002" })]], "belongs to acme/run-00000002"],
     [
+      "an attempt that writes after its successor",
+      [
+        ["1-0", event(1, { attempt: 2 })],
+        ["2-0", event(2)],
+      ],
+      "attempt 1 wrote event 2 after attempt 2",
+    ],
+    [
       "a record that lags",
       [
         ["1-0", event(1)],

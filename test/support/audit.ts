@@ -1,14 +1,11 @@
-import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import type { Redis } from "ioredis";
-import { runEventSchema } from "../../src/shared/contracts/event.ts";
 import { TERMINAL_STATES } from "../../src/shared/contracts/result.ts";
+import { validateEvent } from "../../src/shared/contracts/validate.ts";
 
 /** The judge of every integration test: what stands in Redis must be what the contract promises. */
 
 const RUN_STREAMS = "{sd:*}:t:*:run:*:events";
 const MAX_LISTED = 20;
-
-let validate: ValidateFunction | undefined;
 
 interface StreamEntry {
   readonly id: string;
@@ -21,13 +18,14 @@ interface JudgedEvent {
   readonly tenantId: string;
   readonly sequence: number;
   readonly type: string;
+  readonly attempt: number;
   readonly terminal: boolean;
   readonly data: { readonly status?: string; readonly lastSequence?: number };
 }
 
 /**
  * Looks at every run stream: ids `1-0, 2-0, …` without a gap and equal to `sequence`; every event
- * valid; at most one terminal event, and it is last; the record agrees in state and sequence; a life
+ * valid; no attempt after its successor; at most one terminal event, and it is last; the record agrees in state and sequence; a life
  * on record and stream after the terminal event, and none before.
  *
  * @throws {Error} that lists the violations.
@@ -56,6 +54,7 @@ async function auditRun(redis: Redis, eventsKey: string): Promise<readonly strin
     entry.fields[0] === "e" && entry.fields.length === 2 ? [] : [`entry ${entry.id} does not hold one field e`],
   );
   const events = entries.map((entry, index) => judgeEvent(entry, index + 1, eventsKey, violations));
+  judgeFence(events, violations);
   judgeTerminal(events, violations);
   judgeRecord(record, events, violations);
   judgeLife(
@@ -72,22 +71,35 @@ async function auditRun(redis: Redis, eventsKey: string): Promise<readonly strin
 
 function judgeEvent(entry: StreamEntry, sequence: number, key: string, violations: string[]): JudgedEvent | undefined {
   if (entry.id !== `${sequence}-0`) violations.push(`entry ${sequence} has the id ${entry.id}`);
-  let event: unknown;
+  let parsed: unknown;
   try {
-    event = JSON.parse(entry.text);
+    parsed = JSON.parse(entry.text);
   } catch {
     violations.push(`${entry.id} is not JSON`);
     return undefined;
   }
-  if (!isValidEvent(event)) {
-    violations.push(`${entry.id} is not a valid event: ${explain()}: ${entry.text.slice(0, 300)}`);
+  const problems = validateEvent(parsed);
+  if (problems.length > 0) {
+    violations.push(`${entry.id} is not a valid event: ${JSON.stringify(problems)}: ${entry.text.slice(0, 300)}`);
     return undefined;
   }
+  const event = parsed as JudgedEvent; // just validated
   if (event.sequence !== sequence) violations.push(`${entry.id} says sequence ${event.sequence}`);
   if (!key.endsWith(`:t:${event.tenantId}:run:${event.runId}:events`)) {
     violations.push(`${entry.id} belongs to ${event.tenantId}/${event.runId}`);
   }
   return event;
+}
+
+/** A write of a superseded attempt would stand after one of its successor. */
+function judgeFence(events: readonly (JudgedEvent | undefined)[], violations: string[]): void {
+  let latest = 0;
+  for (const event of events) {
+    if (event === undefined) continue;
+    if (event.attempt < latest)
+      violations.push(`attempt ${event.attempt} wrote event ${event.sequence} after attempt ${latest}`);
+    latest = Math.max(latest, event.attempt);
+  }
 }
 
 function judgeTerminal(events: readonly (JudgedEvent | undefined)[], violations: string[]): void {
@@ -141,15 +153,6 @@ function judgeLife(
 function terminalTypeOf(state: string): string {
   if (state === "succeeded") return "run.final_response";
   return state === "cancelled" ? "run.cancelled" : "run.error";
-}
-
-function isValidEvent(event: unknown): event is JudgedEvent {
-  validate ??= new Ajv2020({ strict: false, allErrors: true }).compile(runEventSchema);
-  return validate(event);
-}
-
-function explain(): string {
-  return (validate?.errors ?? []).map((error) => `${error.instancePath} ${error.message}`).join("; ");
 }
 
 async function scan(redis: Redis, pattern: string): Promise<readonly string[]> {

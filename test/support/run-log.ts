@@ -48,8 +48,12 @@ export function deltaEvent(
   return { ...envelope(run, sequence, options.attempt ?? 1), type: "model.delta", terminal: false, data };
 }
 
-export function terminalEvent(run: RunRef, sequence: number, state: TerminalState = "succeeded"): RunEvent {
-  const attempts = sequence === 2 ? 0 : 1;
+export function terminalEvent(
+  run: RunRef,
+  sequence: number,
+  state: TerminalState = "succeeded",
+  attempt: number = sequence === 2 ? 0 : 1,
+): RunEvent {
   const failure =
     state === "succeeded" || state === "cancelled"
       ? {}
@@ -64,7 +68,7 @@ export function terminalEvent(run: RunRef, sequence: number, state: TerminalStat
     receipts: [],
     evidence: [],
     catalogDigest: null,
-    attempts,
+    attempts: attempt,
     lastSequence: sequence,
     ...failure,
     usage: {
@@ -81,7 +85,7 @@ export function terminalEvent(run: RunRef, sequence: number, state: TerminalStat
     },
     timings: { queuedAt: isoNow(), endedAt: isoNow(), queueWaitMs: 0, durationMs: 0 },
   };
-  return { ...envelope(run, sequence, attempts), type: terminalType(state), terminal: true, data };
+  return { ...envelope(run, sequence, attempt), type: terminalType(state), terminal: true, data };
 }
 
 /** Enqueues a run; fails the test where it is not accepted and admitted at once. */
