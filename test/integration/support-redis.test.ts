@@ -1,4 +1,6 @@
-import { describe, expect, it } from "vitest";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { describe, expect, it, vi } from "vitest";
 import { runKeys } from "../../src/shared/redis/keys.ts";
 import { findFreePort, startRedis } from "../support/redis.ts";
 
@@ -28,6 +30,19 @@ describe("the Redis of a test", () => {
       expect(await redis.client().ping()).toBe("PONG");
     }
     expect(() => process.kill(pid, 0)).toThrow("ESRCH");
+  });
+
+  it("does not outlive a test process that is killed", async () => {
+    const support = new URL("../support/redis.ts", import.meta.url).pathname;
+    const script = `import { startRedis } from ${JSON.stringify(support)}; console.log((await startRedis()).pid);`;
+    const owner = spawn(process.execPath, ["--conditions=skilldock-source", "--input-type=module", "-e", script], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const [line]: unknown[] = await once(owner.stdout, "data");
+    const pid = Number(String(line));
+    expect(() => process.kill(pid, 0)).not.toThrow();
+    owner.kill("SIGKILL");
+    await vi.waitFor(() => expect(() => process.kill(pid, 0)).toThrow("ESRCH"), { timeout: 5_000, interval: 10 });
   });
 
   it("comes back with its data after a restart when it writes an append-only file", async () => {

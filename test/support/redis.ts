@@ -134,6 +134,7 @@ async function startServer(port: number, dir: string, options: StartRedisOptions
   ].flat();
   const child = spawn("redis-server", args, { stdio: ["ignore", "pipe", "pipe"] });
   children.add(child);
+  const watchdog = killWithUs(child);
   let output = "";
   child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
   child.stderr.on("data", (chunk: Buffer) => (output += chunk.toString()));
@@ -141,6 +142,7 @@ async function startServer(port: number, dir: string, options: StartRedisOptions
     child.once("error", (error) => reject(new Error(`redis-server cannot be started: ${error.message}`)));
     child.once("exit", (code) => {
       children.delete(child);
+      watchdog?.kill("SIGKILL");
       reject(new Error(`redis-server ended with code ${code}: ${output}`));
     });
   });
@@ -152,6 +154,21 @@ async function startServer(port: number, dir: string, options: StartRedisOptions
     await killServer(child);
     throw error;
   }
+}
+
+/**
+ * A killed test process runs no code of its own any more, but its end of a pipe closes: a shell that waits at the other
+ * end kills the server then.
+ */
+function killWithUs(child: ChildProcess): ChildProcess | undefined {
+  if (child.pid === undefined) return undefined;
+  const watchdog = spawn("sh", ["-c", `read -r _; kill -9 ${child.pid}`], {
+    stdio: ["pipe", "ignore", "ignore"],
+    detached: true,
+  });
+  watchdog.on("error", () => undefined);
+  watchdog.unref();
+  return watchdog;
 }
 
 /** It must be our server that answers, not another one that took the port. */

@@ -70,7 +70,7 @@ export class RedisRunLog implements RunLog {
   async enqueue(command: EnqueueCommand): Promise<EnqueueReply> {
     const { request, queued } = command;
     const { tenantId, runId } = queued;
-    checkBatch({ tenantId, runId }, [queued]);
+    if (checkBatch(request, [queued]) !== 1) throw new RunError("internal", { message: "A run begins with event 1." });
     const { record, events } = runKeys(this.#lane, tenantId, runId);
     const key = request.idempotencyKey;
     const reply = await this.#run("enqueue", {

@@ -12,8 +12,10 @@ import type { RunState, TerminalState } from "../contracts/result.ts";
  * R2 Sequences are 1, 2, 3 …; the stream id is `<sequence>-0`; only `append`, `finish`, `enqueue` and
  *    `endWaiting` write events, and each numbers them inside the script.
  * R3 `claim` raises the epoch; whoever writes with another epoch is answered `fenced` and changes nothing.
+ *    `handBack` and `regrant` fence the attempt at once, before the next one claims.
  * R4 A re-sent command is answered as the first one was: `enqueue` by its enqueue id, `claim` by its
- *    claim id, `append` and `finish` by epoch and sequence.
+ *    claim id, `append` and `finish` by epoch and sequence. Grants that such a reply admits are named once:
+ *    where nobody heard of them, the sweep brings them up when their lease runs out.
  * R5 Every admitted run stands in the lane's `grants` with a lease until it ends.
  * R6 The record and the stream get a life only after the terminal event; nothing is trimmed before.
  */
@@ -71,7 +73,7 @@ export interface CancelFlag {
 
 export type ClaimReply =
   | { readonly kind: "claimed"; readonly claim: Claim }
-  /** Ended already, or a later grant exists, or the record is gone: the job has nothing to do. */
+  /** Ended already, or a later grant or another claim superseded this one, or the record is gone: nothing to do. */
   | { readonly kind: "ended" | "stale" | "not_found" };
 
 /** `fenced`: a later attempt owns the run. `closed`: the run has ended. Both: stop, write nothing more. */
