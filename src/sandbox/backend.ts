@@ -76,13 +76,20 @@ export interface Sandbox {
    * @returns At most `length` bytes from `offset`, and the file's whole size.
    * @throws {RunError} `file_not_found`, `path_refused`, `sandbox_failed`.
    */
-  readFile(path: string, range: { readonly offset: number; readonly length: number }, signal?: AbortSignal): Promise<{ readonly bytes: Uint8Array; readonly size: number }>;
+  readFile(
+    path: string,
+    range: { readonly offset: number; readonly length: number },
+    signal?: AbortSignal,
+  ): Promise<{ readonly bytes: Uint8Array; readonly size: number }>;
   /**
    * Writes files, each atomically, making parent directories; follows no link.
    *
    * @throws {RunError} `path_refused`, `workspace_full`, `sandbox_failed`.
    */
-  writeFiles(files: readonly { readonly path: string; readonly bytes: Uint8Array; readonly executable?: boolean }[], signal?: AbortSignal): Promise<void>;
+  writeFiles(
+    files: readonly { readonly path: string; readonly bytes: Uint8Array; readonly executable?: boolean }[],
+    signal?: AbortSignal,
+  ): Promise<void>;
   /** See B3. @returns `confirmed: false` where the removal could not be confirmed in 10 s. */
   destroy(): Promise<{ readonly confirmed: boolean }>;
 }
