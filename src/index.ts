@@ -5,8 +5,8 @@ export type { Audit, AuditEvent } from "./worker/executor/audit.ts";
 export { loadCatalog } from "./worker/catalog/load-catalog.ts";
 export type { Catalog, Diagnostic, ManifestEntry, Skill } from "./worker/catalog/catalog.ts";
 export { createModelRouter } from "./worker/model/router.ts";
-export { ChatModel, type ChatModelOptions } from "./worker/model/chat.ts";
-export { ScriptedModel } from "./worker/model/scripted.ts";
+export { createChatModel, type ChatModelOptions } from "./worker/model/chat.ts";
+export { ScriptedModel, type ModelScriptEntry, type ScriptStep } from "./worker/model/scripted.ts";
 export type {
   Model,
   ModelCompletion,
