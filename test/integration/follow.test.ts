@@ -9,6 +9,9 @@ import { startProxy } from "../support/proxy.ts";
 import { startRedis, type StartRedisOptions, type TestRedis } from "../support/redis.ts";
 import { claimRun, deltaEvent, enqueueRun, terminalEvent } from "../support/run-log.ts";
 
+/** For a condition that no event tells: looked at often, and given up late on a busy machine. */
+const PATIENCE = { interval: 2, timeout: 20_000 } as const;
+
 interface Stage extends AsyncDisposable {
   readonly server: TestRedis;
   readonly log: RedisRunLog;
@@ -90,7 +93,7 @@ function listen(events: AsyncGenerator<RunEvent>) {
 const upTo = (last: number, first = 1): number[] =>
   Array.from({ length: last - first + 1 }, (_, index) => first + index);
 const waitingIs = (stage: Stage, count: number): Promise<void> =>
-  vi.waitFor(() => expect(stage.followers.waiting).toBe(count), { interval: 2 });
+  vi.waitFor(() => expect(stage.followers.waiting).toBe(count), PATIENCE);
 
 describe("following", () => {
   let stage: Stage;
@@ -157,7 +160,8 @@ describe("following", () => {
     const { log, followers, server } = stage;
     const owner = await startRun(log);
     const channel = runKeys(0, owner.tenantId, owner.runId).notice;
-    const subscriptions = async () => (await server.client().pubsub("NUMSUB", channel))[1];
+    const admin = server.client();
+    const subscriptions = async () => (await admin.pubsub("NUMSUB", channel))[1];
     const [one, two] = [new AbortController(), new AbortController()];
     const first = listen(followers.follow(owner, { signal: one.signal }));
     const second = listen(followers.follow(owner, { signal: two.signal }));
@@ -168,7 +172,7 @@ describe("following", () => {
     expect(await subscriptions()).toBe(1);
     two.abort();
     await second.done;
-    await vi.waitFor(async () => expect(await subscriptions()).toBe(0), { interval: 2 });
+    await vi.waitFor(async () => expect(await subscriptions()).toBe(0), PATIENCE);
     const third = listen(followers.follow(owner));
     await third.heard(1);
     await log.finish(owner, [terminalEvent(owner, 2)], "succeeded");
@@ -246,9 +250,7 @@ describe("following through trouble", () => {
     await using stage = await setUp();
     const owner = await startRun(stage.log);
     await stage.server.kill();
-    await vi.waitFor(() =>
-      expect(stage.followers.follow(owner).next()).rejects.toMatchObject({ code: "redis_unavailable" }),
-    );
+    await expect(stage.followers.follow(owner).next()).rejects.toMatchObject({ code: "redis_unavailable" });
     await stage.server.restart();
   });
 
@@ -310,13 +312,14 @@ it("follows two thousand runs on one subscriber connection", async () => {
   const runs: RunRef[] = await Promise.all(Array.from({ length: 2_000 }, () => enqueueRun(log)));
   const listening = runs.map((run) => listen(followers.follow(run)));
   await waitingIs(stage, runs.length);
-  const clients = String(await server.client().client("LIST"))
+  const admin = server.client();
+  const clients = String(await admin.client("LIST"))
     .split("\n")
     .filter((line) => /name=(followers|subscriber) /.test(line));
   expect(clients).toHaveLength(2);
-  await vi.waitFor(async () => expect(await server.client().pubsub("CHANNELS", "*:notice")).toHaveLength(runs.length), {
-    timeout: 5_000,
-  });
+  await vi.waitFor(async () => {
+    expect(await admin.pubsub("CHANNELS", "*:notice")).toHaveLength(runs.length);
+  }, PATIENCE);
   const end = (run: RunRef) => ({ terminal: terminalEvent(run, 2, "cancelled"), state: "cancelled" }) as const;
   await Promise.all(runs.map((run) => log.endWaiting(run, end(run))));
   expect(await Promise.all(listening.map(({ done }) => done))).toEqual(runs.map(() => [1, 2]));

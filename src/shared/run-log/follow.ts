@@ -76,7 +76,8 @@ export class Followers {
    * that breaks out of its loop leaves at the next event.
    *
    * @throws {RunError} `run_not_found` where the run is not there, or not any more; `redis_unavailable`
-   *   where Redis cannot be reached at the beginning, or {@link close} was called.
+   *   where Redis cannot be reached before the first event or the first subscription of this process, or
+   *   {@link close} was called.
    */
   async *follow(run: RunRef, options: FollowOptions = {}): AsyncGenerator<RunEvent, void, undefined> {
     const { signal } = options;

@@ -29,6 +29,8 @@ export type ScriptReply = string | number | null | readonly ScriptReply[];
 
 type Command = (keyCount: number, ...rest: readonly (readonly (string | number)[])[]) => Promise<ScriptReply>;
 
+/** Needs nothing of the library; every event of every run goes through it. */
+const STANDS_ALONE: ScriptName = "append";
 const PREFIX = "skilldock:";
 let sources: ReadonlyMap<ScriptName, string> | undefined;
 
@@ -57,7 +59,8 @@ export function runScript(redis: Redis, name: ScriptName, call: ScriptCall): Pro
 
 function readSources(): ReadonlyMap<ScriptName, string> {
   const library = readLua("lib");
-  return new Map(SCRIPT_NAMES.map((name) => [name, `${library}\n${readLua(name)}`]));
+  const withLibrary = (name: ScriptName): string => `${library}\n${readLua(name)}`;
+  return new Map(SCRIPT_NAMES.map((name) => [name, name === STANDS_ALONE ? readLua(name) : withLibrary(name)]));
 }
 
 function readLua(name: string): string {

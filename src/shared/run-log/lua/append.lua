@@ -6,14 +6,19 @@
 -- Atomic: all events or none, with the record's sequence and the notice. A re-sent batch of the same
 -- epoch is answered as written. An error reply, and nothing written, where the first sequence does not
 -- follow the last written one.
+--
+-- The one script of the hot path: it does without lib.lua, which saves a tenth of its time.
 
+local call = redis.call
 local record, events = KEYS[1], KEYS[2]
 local first, count = tonumber(ARGV[3]), #ARGV - 4
 local last = first + count - 1
 
-local f = redis.call('HMGET', record, 'state', 'epoch', 'seq', 'bytes', 'cancel')
-if not f[1] or TERMINAL[f[1]] then return { 'closed' } end
-if f[1] ~= 'running' or f[2] ~= ARGV[2] then return { 'fenced' } end
+local f = call('HMGET', record, 'state', 'epoch', 'seq', 'bytes', 'cancel', 'terminal')
+if f[1] ~= 'running' or f[2] ~= ARGV[2] then
+  if not f[1] or f[6] == '1' then return { 'closed' } end
+  return { 'fenced' }
+end
 local sequence = tonumber(f[3])
 if sequence >= last then return { 'written', f[5] or '' } end
 if first ~= sequence + 1 then
@@ -23,7 +28,7 @@ end
 local bytes = tonumber(f[4])
 for i = 5, #ARGV do bytes = bytes + #ARGV[i] end
 if bytes > tonumber(ARGV[4]) then return { 'journal_limit' } end
-for i = 5, #ARGV do redis.call('XADD', events, (first + i - 5) .. '-0', 'e', ARGV[i]) end
-redis.call('HSET', record, 'seq', last, 'bytes', bytes)
-redis.call('PUBLISH', ARGV[1], last .. ' 0')
+for i = 5, #ARGV do call('XADD', events, (first + i - 5) .. '-0', 'e', ARGV[i]) end
+call('HSET', record, 'seq', last, 'bytes', bytes)
+call('PUBLISH', ARGV[1], last .. ' 0')
 return { 'written', f[5] or '' }

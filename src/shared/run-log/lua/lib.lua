@@ -1,4 +1,4 @@
--- Shared by every script of the run log: put in front of each.
+-- Shared by the scripts of the run log: put in front of each but append.
 --
 -- Keys, all under the lane's prefix P = {sd:<lane>} and so in one slot:
 --   P:t:<tenant>:run:<runId>         hash    the run record (fields below)
