@@ -18,7 +18,9 @@ interface StepOutcome {
   readonly durationMs: number;
 }
 
-const LINTED = ["src", "test", "scripts", "bench", "examples", "vitest.config.ts"].filter((path) => existsSync(path));
+const LINTED = ["src", "test", "scripts", "bench", "examples", "deploy", "vitest.config.ts"].filter((path) =>
+  existsSync(path),
+);
 
 const QUICK_STEPS: readonly Step[] = [
   { name: "format", argv: ["oxfmt", "--check", "."] },

@@ -15,7 +15,10 @@ export const modelUsageSchema = {
   type: "object",
   required: ["inputTokens", "cachedInputTokens", "outputTokens", "reasoningTokens", "estimated"],
   properties: {
-    inputTokens: count, cachedInputTokens: count, outputTokens: count, reasoningTokens: count,
+    inputTokens: count,
+    cachedInputTokens: count,
+    outputTokens: count,
+    reasoningTokens: count,
     estimated: { type: "boolean" },
   },
 } as const satisfies JSONSchema;
@@ -26,66 +29,96 @@ export const toolCallSchema = {
   properties: {
     callId: text,
     modelName: text,
-    arguments: { type: "string", description: "The arguments as the model wrote them: JSON text, or what was meant to be." },
+    arguments: {
+      type: "string",
+      description: "The arguments as the model wrote them: JSON text, or what was meant to be.",
+    },
   },
 } as const satisfies JSONSchema;
 
 /** The data of each event type. Open: readers ignore fields and types that they do not know. */
 export const eventDataSchemas = {
   "run.queued": {
-    type: "object", required: ["requestDigest"],
+    type: "object",
+    required: ["requestDigest"],
     properties: { requestDigest: digest, skill: text, correlationId: text },
   },
   "run.started": {
-    type: "object", required: ["worker", "catalogDigest"],
+    type: "object",
+    required: ["worker", "catalogDigest"],
     properties: { worker: text, catalogDigest: digest, skill: text, skillDigest: digest, model: text },
   },
   "run.resumed": {
-    type: "object", required: ["worker", "fromSequence", "reason"],
+    type: "object",
+    required: ["worker", "fromSequence", "reason"],
     properties: {
-      worker: text, fromSequence: count,
+      worker: text,
+      fromSequence: count,
       reason: { type: "string", description: "worker_lost or handed_over." },
     },
   },
   "model.started": { type: "object", required: ["turn"], properties: { turn } },
   "model.delta": { type: "object", required: ["turn", "text"], properties: { turn, text } },
   "model.completed": {
-    type: "object", required: ["turn", "message", "toolCalls", "finishReason", "usage"],
+    type: "object",
+    required: ["turn", "message", "toolCalls", "finishReason", "usage"],
     properties: {
-      turn, message: { type: "string", description: "The assistant's text of this turn." },
+      turn,
+      message: { type: "string", description: "The assistant's text of this turn." },
       toolCalls: { type: "array", items: toolCallSchema },
       finishReason: { enum: ["stop", "tool_calls", "length", "content_filter"] },
       usage: modelUsageSchema,
     },
   },
   "tool.call": {
-    type: "object", required: ["callId", "capabilityId", "modelName", "arguments", "argumentsDigest"],
+    type: "object",
+    required: ["callId", "capabilityId", "modelName", "arguments", "argumentsDigest"],
     properties: { callId: text, capabilityId: text, modelName: text, arguments: {}, argumentsDigest: digest },
   },
   "tool.result": {
-    type: "object", required: ["callId", "receipt", "output"],
-    properties: { callId: text, receipt: embeddedReceipt, output: { type: "string", description: "Exactly what the model saw." } },
+    type: "object",
+    required: ["callId", "receipt", "output"],
+    properties: {
+      callId: text,
+      receipt: embeddedReceipt,
+      output: { type: "string", description: "Exactly what the model saw." },
+    },
   },
   "tool.blocked": {
-    type: "object", required: ["callId", "modelName", "rule", "skills", "allowed", "receipt", "output"],
+    type: "object",
+    required: ["callId", "modelName", "rule", "skills", "allowed", "receipt", "output"],
     properties: {
-      callId: text, modelName: text,
-      rule: { enum: ["unknown_tool", "not_allowed", "narrowed", "truncated"], description: "truncated: the turn was cut in the middle of its calls." },
+      callId: text,
+      modelName: text,
+      rule: {
+        enum: ["unknown_tool", "not_allowed", "narrowed", "truncated"],
+        description: "truncated: the turn was cut in the middle of its calls.",
+      },
       skills: { type: "array", items: text, description: "Active skills that narrow." },
       allowed: { type: "array", items: text, description: "Capability ids that were allowed." },
-      receipt: embeddedReceipt, output: text,
+      receipt: embeddedReceipt,
+      output: text,
     },
   },
   "skill.announced": { type: "object", required: ["refs"], properties: { refs: { type: "array", items: text } } },
   "skill.activated": {
-    type: "object", required: ["ref", "digest", "argumentsDigest"],
+    type: "object",
+    required: ["ref", "digest", "argumentsDigest"],
     properties: { ref: text, digest, argumentsDigest: digest },
   },
   "skill.reattached": { type: "object", required: ["ref"], properties: { ref: text } },
   "skill.dismissed": { type: "object", required: ["ref", "reason"], properties: { ref: text, reason: text } },
   "thread.compacted": {
-    type: "object", required: ["summary", "keptFromSequence"],
-    properties: { summary: text, keptFromSequence: count, messagesBefore: count, messagesAfter: count, tokensBefore: count, tokensAfter: count },
+    type: "object",
+    required: ["summary", "keptFromSequence"],
+    properties: {
+      summary: text,
+      keptFromSequence: count,
+      messagesBefore: count,
+      messagesAfter: count,
+      tokensBefore: count,
+      tokensAfter: count,
+    },
   },
   "run.final_response": embeddedResult,
   "run.cancelled": embeddedResult,
@@ -114,9 +147,15 @@ interface Envelope {
 }
 
 /** One event of a run, as it stands in the stream's field `e`. */
-export type RunEvent = { readonly [T in EventType]: Envelope & { readonly type: T; readonly data: EventData<T> } }[EventType];
+export type RunEvent = {
+  readonly [T in EventType]: Envelope & { readonly type: T; readonly data: EventData<T> };
+}[EventType];
 
-export const TERMINAL_EVENT_TYPES: ReadonlySet<string> = new Set(["run.final_response", "run.cancelled", "run.error"] satisfies EventType[]);
+export const TERMINAL_EVENT_TYPES: ReadonlySet<string> = new Set([
+  "run.final_response",
+  "run.cancelled",
+  "run.error",
+] satisfies EventType[]);
 
 /** JSON Schema of one event: the envelope, and the data that belongs to each known type. */
 export const runEventSchema = {

@@ -6,7 +6,14 @@ const { $schema: _schema, $id: _id, ...embeddedReceipt } = receiptSchema;
 const digest = { type: "string", pattern: "^sha256:[0-9a-f]{64}$" } as const;
 const count = { type: "integer", minimum: 0 } as const;
 
-export const TERMINAL_STATES = ["succeeded", "cancelled", "policy_denied", "limit_exceeded", "timed_out", "failed"] as const;
+export const TERMINAL_STATES = [
+  "succeeded",
+  "cancelled",
+  "policy_denied",
+  "limit_exceeded",
+  "timed_out",
+  "failed",
+] as const;
 export type TerminalState = (typeof TERMINAL_STATES)[number];
 export type RunState = "queued" | "running" | TerminalState;
 
@@ -26,8 +33,16 @@ export const usageSchema = {
   title: "Usage",
   type: "object",
   required: [
-    "turns", "modelCalls", "toolCalls", "inputTokens", "cachedInputTokens", "outputTokens",
-    "reasoningTokens", "totalTokens", "estimated", "sandboxMs",
+    "turns",
+    "modelCalls",
+    "toolCalls",
+    "inputTokens",
+    "cachedInputTokens",
+    "outputTokens",
+    "reasoningTokens",
+    "totalTokens",
+    "estimated",
+    "sandboxMs",
   ],
   properties: {
     turns: { ...count, description: "Model turns begun." },
@@ -66,8 +81,19 @@ export const runResultSchema = {
   description: "The one result of a run. It is also the data of the run's terminal event.",
   type: "object",
   required: [
-    "type", "schemaVersion", "runId", "tenantId", "status", "outputText", "receipts", "evidence",
-    "usage", "catalogDigest", "attempts", "timings", "lastSequence",
+    "type",
+    "schemaVersion",
+    "runId",
+    "tenantId",
+    "status",
+    "outputText",
+    "receipts",
+    "evidence",
+    "usage",
+    "catalogDigest",
+    "attempts",
+    "timings",
+    "lastSequence",
   ],
   properties: {
     type: { const: "result" },
@@ -79,13 +105,17 @@ export const runResultSchema = {
     output: { description: "The final text as JSON, where the request has a responseSchema and the run succeeded." },
     error: { ...errorBodySchema, description: "Present unless the run succeeded or was cancelled." },
     cancelReason: { type: "string", description: "Cancelled runs: the reason given, if any." },
-    cancelledAfterMs: { ...count, description: "Cancelled runs: from the worker's notice of the request to this event." },
+    cancelledAfterMs: {
+      ...count,
+      description: "Cancelled runs: from the worker's notice of the request to this event.",
+    },
     sandboxUnconfirmed: { type: "boolean", description: "True where the sandbox's removal was not confirmed in 10 s." },
     receipts: { type: "array", items: embeddedReceipt },
     evidence: { type: "array", items: evidenceSchema },
     usage: usageSchema,
     skill: {
-      type: "object", required: ["ref", "digest"],
+      type: "object",
+      required: ["ref", "digest"],
       properties: { ref: { type: "string" }, digest },
     },
     catalogDigest: { anyOf: [digest, { type: "null" }], description: "null where no attempt ever started." },
