@@ -2,7 +2,7 @@ import type { EventData, RunEvent } from "../shared/contracts/event.ts";
 import type { Receipt } from "../shared/contracts/receipt.ts";
 import type { Usage } from "../shared/contracts/result.ts";
 import type { PriorAttempts } from "./executor/execution.ts";
-import { estimateTokens } from "./executor/meter.ts";
+import { estimateTokens } from "./model/token-estimate.ts";
 import type { ToolRegistry } from "./tools/registry.ts";
 
 /** What a run's stream says of the attempts before this one. */

@@ -66,6 +66,8 @@ export async function openRunQueue(options: RunQueueOptions): Promise<RunQueue> 
           lockDuration: options.lockDurationMs,
           stalledInterval: options.stalledIntervalMs,
           maxStalledCount: 10,
+          // A wake-up that went to a dying worker is made up for after this many seconds.
+          drainDelay: 2,
           removeOnComplete: { count: 0 },
           removeOnFail: { count: FAILED_JOBS_KEPT },
         },

@@ -26,13 +26,3 @@ function systemText(request: RunRequest, plan: Plan, skill: Skill): string {
   const files = skill.manifest.map((entry) => `- ${directory}/${entry.path} (${entry.size} bytes)`);
   return `${prompt}\n\nFiles of this skill in the workspace:\n${files.join("\n")}`;
 }
-
-/** UTF-8 bytes of what a request sends, roughly: for estimates of tokens. */
-export function messageBytes(messages: readonly ModelMessage[]): number {
-  let bytes = 0;
-  for (const message of messages) {
-    bytes += Buffer.byteLength(message.text);
-    if (message.role === "assistant") for (const call of message.toolCalls) bytes += Buffer.byteLength(call.arguments);
-  }
-  return bytes;
-}

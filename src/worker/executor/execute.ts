@@ -1,16 +1,17 @@
 import { canonicalJson, sha256Digest } from "../../shared/contracts/digest.ts";
 import type { RunEventDraft } from "../../shared/contracts/event.ts";
 import type { RunRequest } from "../../shared/contracts/request.ts";
-import { RunError } from "../../shared/errors.ts";
+import { RunError, toRunError } from "../../shared/errors.ts";
 import type { Skill } from "../catalog/catalog.ts";
-import type { ModelCompletion, ModelMessage, ModelToolCall } from "../model/model.ts";
+import type { ModelCompletion, ModelMessage, ModelRequest, ModelToolCall } from "../model/model.ts";
+import { estimateUsage, requestBytes, usageOfFailure } from "../model/token-estimate.ts";
 import { admitBatch } from "../tools/admission.ts";
 import { concludeRun, type Ending } from "./conclude.ts";
-import { messageBytes, openingMessages } from "./conversation.ts";
+import { openingMessages } from "./conversation.ts";
 import { runCall, type CallDesk } from "./dispatch.ts";
 import { RunInterrupt, type Execution, type ExecutionDependencies, type UnsealedResult } from "./execution.ts";
 import { judgeFinalText } from "./final-text.ts";
-import { estimateTokens, Meter } from "./meter.ts";
+import { Meter } from "./meter.ts";
 import { runModelTurn } from "./model-turn.ts";
 import { offeredTools, prepare, type Plan } from "./prepare.ts";
 import { RunSandbox } from "./run-sandbox.ts";
@@ -42,21 +43,23 @@ export async function* execute(
   const cancelTimer = clock.after(endsAt - clock.now(), () => wallClock.abort(new RunError("wall_clock")));
   const either = AbortSignal.any([signal, wallClock.signal]);
   const journal = new Journal(execution.prior);
+  let noticedAt = clock.monotonic();
+  const onAbort = (): void => void (noticedAt = clock.monotonic());
+  signal.addEventListener("abort", onAbort, { once: true });
   let attempt: Attempt | undefined;
   try {
-    let plan: Plan | undefined;
+    const settled = settle(execution, dependencies);
+    const plan = settled instanceof RunError ? undefined : settled;
     let ending: Ending;
     try {
-      yield* open(execution, dependencies);
-      if (execution.refusal !== undefined) throw execution.refusal;
-      plan = prepare(request, dependencies);
-      if (plan.skill !== undefined) yield activation(plan.skill, request);
-      attempt = new Attempt({ execution, dependencies, plan, journal, endsAt, signal: either });
+      yield openingEvent(execution, dependencies, plan);
+      if (settled instanceof RunError) throw settled;
+      if (settled.skill !== undefined) yield activation(settled.skill, request);
+      attempt = new Attempt({ execution, dependencies, plan: settled, journal, endsAt, signal: either });
       ending = { status: "succeeded", ...(yield* attempt.turns()) };
     } catch (caught) {
       ending = toEnding(caught, signal);
     }
-    const noticedAt = clock.monotonic();
     const { confirmed } = (await attempt?.close()) ?? { confirmed: true };
     const cancelledAfterMs = Math.round(clock.monotonic() - noticedAt);
     return concludeRun({
@@ -71,28 +74,41 @@ export async function* execute(
       cancelledAfterMs,
     });
   } finally {
+    signal.removeEventListener("abort", onAbort);
     cancelTimer();
     await attempt?.close();
   }
 }
 
-/** The attempt's first event. The skill's digest is named where the catalog holds the skill. */
-function* open(execution: Execution, dependencies: ExecutionDependencies): Generator<RunEventDraft, void, void> {
+/** What the attempt will run with, or why it may not run. */
+function settle(execution: Execution, dependencies: ExecutionDependencies): Plan | RunError {
+  if (execution.refusal !== undefined) return execution.refusal;
+  try {
+    return prepare(execution.request, dependencies);
+  } catch (error) {
+    return toRunError(error);
+  }
+}
+
+/** The attempt's first event. What it will run with is named as far as it is settled. */
+function openingEvent(
+  execution: Execution,
+  dependencies: ExecutionDependencies,
+  plan: Plan | undefined,
+): RunEventDraft {
   const { request, prior } = execution;
   const { catalog, worker } = dependencies;
   if (prior !== undefined) {
-    yield { type: "run.resumed", data: { worker, fromSequence: prior.lastSequence, reason: prior.reason } };
-    return;
+    return { type: "run.resumed", data: { worker, fromSequence: prior.lastSequence, reason: prior.reason } };
   }
-  const ref = request.skill?.split("@")[0];
-  const skill = ref === undefined ? undefined : catalog.get(ref);
-  yield {
+  return {
     type: "run.started",
     data: {
       worker,
       catalogDigest: catalog.digest,
-      ...(ref === undefined ? {} : { skill: ref }),
-      ...(skill === undefined ? {} : { skillDigest: skill.digest }),
+      ...(request.skill === undefined ? {} : { skill: request.skill.split("@")[0] }),
+      ...(plan?.skill === undefined ? {} : { skillDigest: plan.skill.digest }),
+      ...(plan === undefined ? {} : { model: `${plan.route.id}:${plan.model}` }),
     },
   };
 }
@@ -190,32 +206,17 @@ class Attempt {
   }
 
   async *#modelTurn(): AsyncGenerator<RunEventDraft, ModelCompletion, void> {
-    const { execution, dependencies, plan, signal } = this.#options;
-    const { request } = execution;
+    const { dependencies, plan, signal } = this.#options;
     signal.throwIfAborted();
-    const bytes = messageBytes(this.#messages);
-    this.meter.beginTurn(bytes);
-    const turn = this.meter.turn;
-    yield { type: "model.started", data: { turn } };
+    const request = this.#modelRequest();
+    this.meter.beginTurn(requestBytes(request));
+    yield { type: "model.started", data: { turn: request.run.turn } };
     signal.throwIfAborted();
     let text = "";
-    const maxOutputTokens = Math.min(plan.route.maxOutputTokens ?? Infinity, this.meter.tokensLeft);
     try {
       const completion = yield* runModelTurn({
         model: plan.route.adapter,
-        request: {
-          model: plan.model,
-          messages: [...this.#messages],
-          tools: offeredTools(plan.window),
-          ...(maxOutputTokens === Infinity ? {} : { maxOutputTokens }),
-          ...(request.responseSchema === undefined ? {} : { responseSchema: request.responseSchema }),
-          run: {
-            runId: request.runId,
-            turn,
-            query: request.query,
-            ...(plan.skill === undefined ? {} : { skill: plan.skill.ref }),
-          },
-        },
+        request,
         clock: dependencies.clock,
         signal,
         maxTextBytes: this.meter.outputBytesLeft,
@@ -224,17 +225,29 @@ class Attempt {
       this.meter.charge(completion.usage);
       return completion;
     } catch (error) {
-      // What broke off was sent, and perhaps paid: it is charged by estimate.
-      const outputTokens = estimateTokens(Buffer.byteLength(text));
-      this.meter.charge({
-        inputTokens: estimateTokens(bytes),
-        cachedInputTokens: 0,
-        outputTokens,
-        reasoningTokens: 0,
-        estimated: true,
-      });
+      // What broke off was sent, and perhaps paid: it is charged as far as it is known.
+      this.meter.charge(usageOfFailure(error) ?? estimateUsage(request, { text, toolCalls: [] }));
       throw error;
     }
+  }
+
+  #modelRequest(): ModelRequest {
+    const { execution, plan } = this.#options;
+    const { request } = execution;
+    const maxOutputTokens = Math.min(plan.route.maxOutputTokens ?? Infinity, this.meter.tokensLeft);
+    return {
+      model: plan.model,
+      messages: [...this.#messages],
+      tools: offeredTools(plan.window),
+      ...(maxOutputTokens === Infinity ? {} : { maxOutputTokens }),
+      ...(request.responseSchema === undefined ? {} : { responseSchema: request.responseSchema }),
+      run: {
+        runId: request.runId,
+        turn: this.meter.turn + 1,
+        query: request.query,
+        ...(plan.skill === undefined ? {} : { skill: plan.skill.ref }),
+      },
+    };
   }
 
   async *#batch(

@@ -3,13 +3,7 @@ import type { Usage } from "../../shared/contracts/result.ts";
 import { RunError } from "../../shared/errors.ts";
 import { costMicroUsd } from "../model/cost.ts";
 import type { ModelPrice, ModelUsage } from "../model/model.ts";
-
-/** Rough size of a token in UTF-8 bytes, for what no provider has counted. Small: an estimate errs high. */
-const BYTES_PER_TOKEN = 3.5;
-
-export function estimateTokens(bytes: number): number {
-  return Math.ceil(bytes / BYTES_PER_TOKEN);
-}
+import { estimateTokens } from "../model/token-estimate.ts";
 
 /** Counts what a run uses, across its attempts, and says when a limit is reached. */
 export class Meter {
