@@ -1,10 +1,10 @@
 import type { Redis } from "ioredis";
 import type { RunEvent } from "../contracts/event.ts";
 import { RunError } from "../errors.ts";
-import { guard } from "../redis/guard.ts";
+import { guard, isRefused } from "../redis/guard.ts";
 import { DEFAULT_LANE, runKeys } from "../redis/keys.ts";
 import { parseEntries } from "./events.ts";
-import { NoticeBoard, type Watch } from "./notice-board.ts";
+import { NoticeBoard, type Watch, type WatchOptions } from "./notice-board.ts";
 import type { RunRef } from "./run-log.ts";
 
 export interface FollowersOptions {
@@ -99,7 +99,7 @@ export class Followers {
           if (page.events.length === this.#pageSize) continue;
           if (page.ended) return;
         }
-        if (watch === undefined) watch = await this.#board.watch(run, { enqueueId: identity, next, signal });
+        if (watch === undefined) watch = await this.#startWatch(run, { enqueueId: identity, next, signal });
         else await watch.more(next);
       }
     } finally {
@@ -110,6 +110,18 @@ export class Followers {
   /** Ends everybody who waits by an error and closes the subscriber. May be called twice. */
   async close(): Promise<void> {
     await this.#board.close();
+  }
+
+  /** @returns undefined where the subscriber cannot be opened because Redis went away meanwhile: try again. */
+  async #startWatch(run: RunRef, options: WatchOptions): Promise<Watch | undefined> {
+    try {
+      return await this.#board.watch(run, options);
+    } catch (error) {
+      this.#board.checkOpen();
+      // A refusal of the credentials or of their rights stays one; a lost Redis was waited for already.
+      if (error instanceof RunError && error.code === "redis_unavailable" && !isRefused(error.cause)) return undefined;
+      throw error;
+    }
   }
 
   /**

@@ -1,0 +1,58 @@
+import { spawnSync } from "node:child_process";
+import { expect, test } from "vitest";
+import { startRedis } from "../support/redis.ts";
+
+/** Runs a module in a fresh process and gives what it printed as JSON. */
+function runModule(source: string, env: Readonly<Record<string, string>> = {}): unknown {
+  const child = spawnSync(
+    process.execPath,
+    ["--conditions=skilldock-source", "--input-type=module", "--eval", source],
+    {
+      encoding: "utf8",
+      env: { ...process.env, ...env },
+      timeout: 20_000,
+    },
+  );
+  expect(child.stderr).toBe("");
+  return JSON.parse(child.stdout);
+}
+
+/** CommonJS packages stand in the require cache; ES modules are seen by a load hook. */
+const WATCH_LOADING = `
+  import { createRequire, registerHooks } from "node:module";
+  const loaded = new Set();
+  const packageOf = (url) => /node_modules\\/((?:@[^/]+\\/)?[^/]+)/.exec(url)?.[1];
+  registerHooks({ load: (url, context, next) => { loaded.add(packageOf(url)); return next(url, context); } });
+  const names = () => [...new Set([...loaded, ...Object.keys(createRequire(import.meta.url).cache).map(packageOf)])].filter(Boolean).sort();
+`;
+
+test("importing the producer and making one loads no queue, model or engine client, and not even a Redis client", () => {
+  const names = runModule(`${WATCH_LOADING}
+    const { Producer } = await import("skilldock/producer");
+    new Producer({ redis: "redis://127.0.0.1:1" });
+    console.log(JSON.stringify(names()));
+  `) as readonly string[];
+  for (const name of ["bullmq", "openai", "dockerode", "ioredis", "pino", "prom-client", "yaml"])
+    expect(names).not.toContain(name);
+});
+
+test("the first enqueue loads the queue, and a closed producer lets its process end", async () => {
+  await using redis = await startRedis();
+  const names = runModule(
+    `${WATCH_LOADING}
+    const { Producer } = await import("skilldock/producer");
+    const producer = new Producer({ redis: process.env.REDIS_URL });
+    const { runId } = await producer.enqueue({ tenantId: "acme", skill: "refund" });
+    const follower = producer.follow({ tenantId: "acme", runId });
+    await follower.next();
+    await follower.return();
+    await producer.cancel({ tenantId: "acme", runId });
+    await producer.close();
+    console.log(JSON.stringify(names()));
+  `,
+    { REDIS_URL: redis.url },
+  ) as readonly string[];
+  expect(names).toContain("bullmq");
+  expect(names).toContain("ioredis");
+  for (const name of ["openai", "dockerode", "pino", "prom-client"]) expect(names).not.toContain(name);
+});
