@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { WorkspacePolicy } from "../shared/contracts/policy.ts";
 import { ERROR_TABLE, type ReceiptCode, RunError } from "../shared/errors.ts";
 import { checkArgv } from "./argv.ts";
-import type { ExecResult, Sandbox } from "./backend.ts";
+import type { ExecResult, Sandbox, WorkspaceEntry } from "./backend.ts";
 import { decodeExactly, decodeLossy, trimToCharacter } from "./text.ts";
 import { parseWorkspacePath, toAbsolutePath } from "./workspace-path.ts";
 import { entriesAfterWrite, findBreach, findSizeBreach, type PolicyBreach } from "./workspace-rules.ts";
@@ -67,16 +67,14 @@ export class Workspace {
   }
 
   /**
-   * Writes files and has the sandbox verify every digest by its own `sha256sum`, where it runs commands.
+   * Writes a skill's files and has the sandbox verify every digest by its own `sha256sum`, where it runs commands.
    *
-   * @throws {RunError} `too_many_files`, `file_too_large`, `workspace_full`, `path_refused`: nothing was written.
-   *   `sandbox_failed`: what arrived is not what was sent.
+   * @throws {RunError} `skill_invalid`: they do not fit the policy, nothing was written. `sandbox_failed`: what arrived
+   *   is not what was sent.
    */
   async stage(files: readonly StagedFile[], signal: AbortSignal): Promise<void> {
     if (files.length === 0) return;
-    const named = files.map((file) => ({ ...file, path: parseWorkspacePath(file.path) }));
-    const breach = findSizeBreach(entriesAfterWrite(await this.#sandbox.list(signal), named), this.#policy);
-    if (breach !== undefined) throw new RunError(breach.code, { message: breach.message });
+    const named = this.#fitting(files, await this.#sandbox.list(signal));
     await this.#sandbox.writeFiles(named, signal);
     if (!this.#sandbox.executesCommands) return;
     const manifest = named.map((file) => `${file.digest.replace(/^sha256:/u, "")}  ${file.path}\n`).join("");
@@ -88,6 +86,16 @@ export class Workspace {
     });
     if (verified.outcome === "exited" && verified.exitCode === 0) return;
     throw new RunError("sandbox_failed", { message: "The staged files did not arrive as they were sent." });
+  }
+
+  #fitting(files: readonly StagedFile[], before: readonly WorkspaceEntry[]): readonly StagedFile[] {
+    const named = files.map((file) => ({ ...file, path: parseWorkspacePath(file.path) }));
+    const breach = findSizeBreach(entriesAfterWrite(before, named), this.#policy);
+    if (breach === undefined) return named;
+    throw new RunError("skill_invalid", {
+      message: `The skill's files do not fit the workspace policy. With them: ${breach.message}`,
+      details: { code: breach.code },
+    });
   }
 
   /** @returns `files: [{path, bytes}]` in path order, `totalBytes`, and `refused` paths that are no regular files. */

@@ -65,3 +65,22 @@ function toHeader({ name, mode, size, type, modifiedAtSeconds }: Header): Uint8A
 function padding(bytes: Uint8Array): Uint8Array {
   return Buffer.alloc((BLOCK - (bytes.byteLength % BLOCK)) % BLOCK);
 }
+
+/** Their paths are arguments of one command. */
+const FILES_PER_BATCH = 200;
+const BYTES_PER_BATCH = 32_000_000;
+
+/** Cuts files into batches of at most 200 files and 32 MB, in their order; a larger file has one of its own. */
+export function toBatches<F extends { readonly bytes: Uint8Array }>(files: readonly F[]): readonly (readonly F[])[] {
+  const batches: F[][] = [];
+  let bytes = 0;
+  for (const file of files) {
+    const last = batches.at(-1);
+    if (last === undefined || last.length === FILES_PER_BATCH || bytes + file.bytes.byteLength > BYTES_PER_BATCH) {
+      batches.push([file]);
+      bytes = 0;
+    } else last.push(file);
+    bytes += file.bytes.byteLength;
+  }
+  return batches;
+}

@@ -8,33 +8,28 @@ import { checkArgv } from "../argv.ts";
 import type { ExecOptions, ExecResult, Sandbox, WorkspaceEntry } from "../backend.ts";
 import { parseWorkspacePath, toAbsolutePath, WORKSPACE_ROOT } from "../workspace-path.ts";
 import { entriesAfterWrite, requireFile } from "../workspace-rules.ts";
-import { type ArchiveFile, buildArchive } from "./archive.ts";
+import { type ArchiveFile, buildArchive, toBatches } from "./archive.ts";
 import { searchPath, toCommandLine } from "./command-line.ts";
 import { WORKLOAD_USER } from "./create-body.ts";
 import { toFailed, withDeadline } from "./engine.ts";
 import { delay, EngineExec } from "./engine-exec.ts";
+import { awaitEnd, runHelper, toListing } from "./helper.ts";
 import { Mutex } from "./mutex.ts";
 import { removeContainer } from "./remove-container.ts";
 import {
   type Listing,
   NOT_REGULAR,
   NOT_WRITTEN,
-  parseListing,
   READ_SCRIPT,
   RUNNABLE_SCRIPT,
   SETTLE_SCRIPT,
   WRITE_SCRIPT,
 } from "./scripts.ts";
 
-/** Where a helper's own work may not last longer: it moves at most the workspace. */
-const HELPER_TIMEOUT_MS = 60_000;
 const MAX_LISTING_BYTES = 32_000_000;
-const DRAIN_MS = 4_000;
 const SETTLE_ATTEMPTS = 8;
 /** After so many failed attempts the container gets room for more processes, once. */
 const ATTEMPTS_BEFORE_ROOM = 3;
-const FILES_PER_ARCHIVE = 200;
-const ARCHIVE_BYTES = 32_000_000;
 
 export interface DockerContainerOptions {
   readonly container: Docker.Container;
@@ -95,7 +90,7 @@ export class DockerContainer implements Sandbox {
       const length = Math.max(0, Math.min(range.length, size - range.offset));
       if (length === 0) return { bytes: new Uint8Array(), size };
       const args = [toAbsolutePath(relative), String(range.offset + 1), String(length)];
-      const read = await this.#helper(READ_SCRIPT, { args, maxOutputBytes: length });
+      const read = await runHelper(this.#options.container, READ_SCRIPT, { args, maxOutputBytes: length });
       if (read.exitCode === NOT_REGULAR) throw new RunError("path_refused");
       if (read.stdout.byteLength !== length)
         throw new RunError("sandbox_failed", { message: "The file could not be read." });
@@ -162,8 +157,7 @@ export class DockerContainer implements Sandbox {
     const oomKillsBefore = this.#listing.oomKills;
     await this.#settle();
     const durationMs = clock.monotonic() - startedAt;
-    const { exitCode, pid } = await within(command.exit, HELPER_TIMEOUT_MS);
-    await within(command.drained, DRAIN_MS);
+    const { exitCode, pid } = await awaitEnd(command);
     if (ending === "aborted") options.signal?.throwIfAborted();
     const isOutOfMemory = this.#listing.oomKills > oomKillsBefore && exitCode !== 0;
     const isStarted = pid !== 0 && (ending !== "exited" || (await this.#hasStarted(argv, exitCode)));
@@ -207,7 +201,9 @@ export class DockerContainer implements Sandbox {
    */
   async #settle(): Promise<void> {
     for (let attempt = 1; attempt <= SETTLE_ATTEMPTS; attempt += 1) {
-      const settled = await this.#helper(SETTLE_SCRIPT, { maxOutputBytes: MAX_LISTING_BYTES }).catch(() => undefined);
+      const settled = await runHelper(this.#options.container, SETTLE_SCRIPT, {
+        maxOutputBytes: MAX_LISTING_BYTES,
+      }).catch(() => undefined);
       const listing = settled === undefined ? undefined : toListing(settled);
       if (listing !== undefined) {
         this.#listing = listing;
@@ -234,11 +230,15 @@ export class DockerContainer implements Sandbox {
     // What `env` says of a program that it cannot find or run; a program may end with the same codes.
     if (exitCode !== 126 && exitCode !== 127) return true;
     const args = [argv[0] ?? "", searchPath(this.#options.policy)];
-    const found = await this.#helper(RUNNABLE_SCRIPT, { args, maxOutputBytes: 1_000, directory: WORKSPACE_ROOT });
+    const found = await runHelper(this.#options.container, RUNNABLE_SCRIPT, {
+      args,
+      maxOutputBytes: 1_000,
+      directory: WORKSPACE_ROOT,
+    });
     return found.exitCode === 0;
   }
 
-  async #writeBatch(files: readonly WriteFile[]): Promise<void> {
+  async #writeBatch(files: readonly WrittenFile[]): Promise<void> {
     const existing = new Set(this.#listing.entries.map((entry) => entry.path));
     const archive: ArchiveFile[] = [];
     const fresh: string[] = [];
@@ -250,7 +250,7 @@ export class DockerContainer implements Sandbox {
       if (isReplaced) replaced.push(target, path);
       else fresh.push(path);
     }
-    const written = await this.#helper(WRITE_SCRIPT, {
+    const written = await runHelper(this.#options.container, WRITE_SCRIPT, {
       args: [...fresh, "//", ...replaced],
       stdin: buildArchive(archive, Math.floor(this.#options.clock.now() / 1_000)),
       maxOutputBytes: MAX_LISTING_BYTES,
@@ -265,41 +265,9 @@ export class DockerContainer implements Sandbox {
       throw new RunError("workspace_full", { message: "The workspace has no room for the files." });
     throw new RunError("sandbox_failed", { message: "The files could not be written." });
   }
-
-  /** Runs a script of ours as the workload user, outside the workspace, and waits for all of its output. */
-  async #helper(script: string, options: HelperOptions): Promise<HelperResult> {
-    const helper = await EngineExec.start(this.#options.container, {
-      command: ["sh", "-c", script, "sh", ...(options.args ?? [])],
-      user: WORKLOAD_USER,
-      directory: options.directory ?? "/",
-      maxOutputBytes: options.maxOutputBytes,
-      ...(options.stdin === undefined ? {} : { stdin: options.stdin }),
-    });
-    const { exitCode, pid } = await within(helper.exit, HELPER_TIMEOUT_MS);
-    await within(helper.drained, DRAIN_MS);
-    const isWhole = pid !== 0 && !helper.output.exceeded;
-    return { exitCode: isWhole ? exitCode : -1, stdout: helper.output.stdout };
-  }
 }
 
-type WriteFile = Parameters<Sandbox["writeFiles"]>[0][number];
-
-interface HelperOptions {
-  readonly args?: readonly string[];
-  readonly stdin?: Uint8Array;
-  readonly maxOutputBytes: number;
-  readonly directory?: string;
-}
-
-interface HelperResult {
-  /** -1: the script never ran, or said more than it may. */
-  readonly exitCode: number;
-  readonly stdout: Uint8Array;
-}
-
-function toListing(result: HelperResult): Listing | undefined {
-  return result.exitCode === 0 ? parseListing(result.stdout) : undefined;
-}
+type WrittenFile = Parameters<Sandbox["writeFiles"]>[0][number];
 
 function toOutcome(facts: {
   readonly ending: Ending;
@@ -309,23 +277,4 @@ function toOutcome(facts: {
   if (facts.ending === "timed_out") return "timed_out";
   if (facts.exceeded) return "output_limit";
   return facts.isOutOfMemory ? "out_of_memory" : "exited";
-}
-
-/** Bounded by number (their paths are arguments) and by size. */
-function toBatches(files: readonly WriteFile[]): readonly (readonly WriteFile[])[] {
-  const batches: WriteFile[][] = [];
-  let bytes = 0;
-  for (const file of files) {
-    const last = batches.at(-1);
-    if (last === undefined || last.length === FILES_PER_ARCHIVE || bytes + file.bytes.byteLength > ARCHIVE_BYTES) {
-      batches.push([file]);
-      bytes = 0;
-    } else last.push(file);
-    bytes += file.bytes.byteLength;
-  }
-  return batches;
-}
-
-async function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
-  return withDeadline(() => promise, { timeoutMs });
 }

@@ -64,7 +64,7 @@ class DockerBackend implements SandboxBackend {
     let tether: Duplex | undefined;
     try {
       signal.throwIfAborted();
-      const { id } = await withDeadline((abortSignal) => this.#docker.createContainer({ name, ...body, abortSignal }));
+      const { id } = await this.#createContainer({ name, ...body });
       signal.throwIfAborted();
       tether = await this.#attach(container);
       signal.throwIfAborted();
@@ -77,7 +77,15 @@ class DockerBackend implements SandboxBackend {
       if (!isGone)
         this.#settings.logger.warn({ container: name }, "a sandbox that failed to start could not be removed");
       signal.throwIfAborted();
-      throw toUnavailable(error, this.#settings);
+      throw toUnavailable(error);
+    }
+  }
+
+  async #createContainer(body: Docker.ContainerCreateOptions): Promise<Docker.Container> {
+    try {
+      return await withDeadline((abortSignal) => this.#docker.createContainer({ ...body, abortSignal }));
+    } catch (error) {
+      throw engineStatus(error) === 404 ? imageMissing(this.#settings.image, error) : error;
     }
   }
 
@@ -119,7 +127,7 @@ class DockerBackend implements SandboxBackend {
       await this.#requireImage();
       return { engine: "docker", version: version.Version };
     } catch (error) {
-      throw toUnavailable(error, this.#settings);
+      throw toUnavailable(error);
     }
   }
 
@@ -138,7 +146,7 @@ class DockerBackend implements SandboxBackend {
       await this.#limitsKept;
     } catch (error) {
       this.#limitsKept = undefined;
-      throw toUnavailable(error, this.#settings);
+      throw toUnavailable(error);
     }
   }
 
@@ -165,7 +173,7 @@ class DockerBackend implements SandboxBackend {
         else this.#settings.logger.warn({ container: info.Id }, "a left-over sandbox could not be removed");
       }
     } catch (error) {
-      throw toUnavailable(error, this.#settings);
+      throw toUnavailable(error);
     }
     return removed;
   }

@@ -54,14 +54,13 @@ export function engineStatus(error: unknown): number | undefined {
 }
 
 /** An error before a sandbox exists, with what an operator can do about it. */
-export function toUnavailable(error: unknown, settings: DockerSettings): RunError {
+export function toUnavailable(error: unknown): RunError {
   if (error instanceof RunError) return error;
   const status = engineStatus(error);
-  if (status === 404) return imageMissing(settings.image, error);
   const message =
     status === undefined
       ? `No Docker engine answers${reasonOf(error)}. Start Docker, or name its socket (DOCKER_HOST), and see that this user may use it.`
-      : `The Docker engine refused to make a sandbox (status ${status}). Its log says why.`;
+      : `The Docker engine refused (status ${status}). Its log says why.`;
   return new RunError("sandbox_unavailable", { message, cause: error });
 }
 

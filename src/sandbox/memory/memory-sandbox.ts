@@ -69,7 +69,7 @@ class MemorySandbox implements Sandbox {
     const relative = parseWorkspacePath(path);
     const { size } = requireFile(this.#entries, relative);
     const bytes = this.#bytes.get(relative) ?? new Uint8Array();
-    return { bytes: bytes.slice(range.offset, range.offset + range.length), size };
+    return { bytes: new Uint8Array(bytes.subarray(range.offset, range.offset + range.length)), size };
   }
 
   async writeFiles(
@@ -77,7 +77,7 @@ class MemorySandbox implements Sandbox {
     signal?: AbortSignal,
   ): Promise<void> {
     this.#requireOpen(signal);
-    const named = files.map((file) => ({ path: parseWorkspacePath(file.path), bytes: file.bytes.slice() }));
+    const named = files.map((file) => ({ path: parseWorkspacePath(file.path), bytes: new Uint8Array(file.bytes) }));
     const entries = entriesAfterWrite(this.#entries, named);
     const breach = findSizeBreach(entries, this.#policy);
     if (breach !== undefined) throw new RunError("workspace_full", { message: breach.message });
