@@ -36,9 +36,9 @@ test("importing the producer and making one loads no queue, model or engine clie
     expect(names).not.toContain(name);
 });
 
-test("the first enqueue loads the queue, and a closed producer lets its process end", async () => {
+test("the first enqueue loads the queue, and a closed producer lets its process end at once", async () => {
   await using redis = await startRedis();
-  const names = runModule(
+  const { names, lingeredMs } = runModule(
     `${WATCH_LOADING}
     const { Producer } = await import("skilldock/producer");
     const producer = new Producer({ redis: process.env.REDIS_URL });
@@ -48,10 +48,12 @@ test("the first enqueue loads the queue, and a closed producer lets its process 
     await follower.return();
     await producer.cancel({ tenantId: "acme", runId });
     await producer.close();
-    console.log(JSON.stringify(names()));
+    const closedAt = performance.now();
+    process.on("exit", () => console.log(JSON.stringify({ names: names(), lingeredMs: performance.now() - closedAt })));
   `,
     { REDIS_URL: redis.url },
-  ) as readonly string[];
+  ) as { readonly names: readonly string[]; readonly lingeredMs: number };
+  expect(lingeredMs).toBeLessThan(1_000);
   expect(names).toContain("bullmq");
   expect(names).toContain("ioredis");
   for (const name of ["openai", "dockerode", "pino", "prom-client"]) expect(names).not.toContain(name);

@@ -25,6 +25,8 @@ const DEFAULT_CONNECT_TIMEOUT_MS = 3_000;
 const COMMAND_TIMEOUT_MS = 5_000;
 const MAX_RETRY_DELAY_MS = 1_000;
 const CLOSE_TIMEOUT_MS = 1_000;
+/** How long a closed client waits for the other side to close its stream; its timer keeps the process alive. */
+const DISCONNECT_TIMEOUT_MS = 250;
 
 const ROLE_OPTIONS = {
   request: { maxRetriesPerRequest: 2, enableOfflineQueue: false, commandTimeout: COMMAND_TIMEOUT_MS },
@@ -49,6 +51,7 @@ export async function connectRedis(url: string, options: ConnectRedisOptions): P
     ...ROLE_OPTIONS[options.role],
     connectionName: options.name,
     connectTimeout: timeoutMs,
+    disconnectTimeout: DISCONNECT_TIMEOUT_MS,
     lazyConnect: true,
     retryStrategy,
   });
@@ -68,7 +71,7 @@ export async function connectRedis(url: string, options: ConnectRedisOptions): P
  * hangs, may be called twice.
  */
 export async function closeRedis(redis: Redis): Promise<void> {
-  if (redis.status === "end") return;
+  if (hasEnded(redis)) return;
   if (redis.status === "ready") {
     const { promise: closed, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, CLOSE_TIMEOUT_MS);
@@ -78,7 +81,12 @@ export async function closeRedis(redis: Redis): Promise<void> {
     clearTimeout(timer);
     redis.off("end", resolve);
   }
-  redis.disconnect();
+  // A client that has ended would keep a timer, and with it the process, for a stream that is closed already.
+  if (!hasEnded(redis)) redis.disconnect();
+}
+
+function hasEnded(redis: Redis): boolean {
+  return redis.status === "end";
 }
 
 function waitUntilReady(redis: Redis, timeoutMs: number): Promise<void> {
