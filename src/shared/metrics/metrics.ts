@@ -1,7 +1,6 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 import { TERMINAL_STATES, type TerminalState } from "../contracts/result.ts";
 import type { ReceiptStatus } from "../contracts/receipt.ts";
-import type { ErrorCode } from "../errors.ts";
 import { packageVersion } from "../version.ts";
 import { boundedLabel, OTHER } from "./bounded-label.ts";
 
@@ -274,7 +273,7 @@ function addProcessMetrics(registry: Registry): void {
 }
 
 /** The outcome label of a model request that failed with `code`. */
-export function toModelOutcome(code: ErrorCode): ModelOutcome {
+export function toModelOutcome(code: string): ModelOutcome {
   switch (code) {
     case "model_unavailable":
     case "model_refused":
