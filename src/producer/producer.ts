@@ -9,12 +9,13 @@ import { assertNever, RunError, toRunError } from "../shared/errors.ts";
 import { newNonce, newRunId } from "../shared/ids.ts";
 import type { Logger } from "../shared/logging/logger.ts";
 import { DEFAULT_LANE, runKeys } from "../shared/redis/keys.ts";
-import type { EndWaitingReply, EnqueueReply, Grant, RunRecord, RunRef } from "../shared/run-log/run-log.ts";
+import type { EndWaitingReply, EnqueueReply, Grant, RunRef } from "../shared/run-log/run-log.ts";
 import { buildWaitingEnd } from "../shared/run-log/waiting-end.ts";
 import { loadQueue } from "./queue.ts";
 import { toRedisUrl, type RedisAddress } from "./redis-address.ts";
+import { findRecord, readResult, resultOf } from "./read-result.ts";
 import { checkRunQuery } from "./run-query.ts";
-import { Connections, type Session } from "./session.ts";
+import { Connections } from "./session.ts";
 
 export interface ProducerOptions {
   /** `redis://` or `rediss://` URL, or its parts. */
@@ -290,32 +291,5 @@ function toCancelReply(reply: Exclude<EndWaitingReply, { readonly kind: "not_fou
       return { outcome: "already_ended", state: reply.state };
     default:
       return assertNever(reply);
-  }
-}
-
-async function findRecord(session: Session, run: RunRef): Promise<RunRecord> {
-  const record = await session.log.record(run);
-  if (record === undefined) throw new RunError("run_not_found");
-  return record;
-}
-
-async function readResult(session: Session, run: RunRef): Promise<RunResult> {
-  const { sequence } = await findRecord(session, run);
-  const [last] = await session.log.read(run, { fromSequence: sequence, limit: 1 });
-  const result = last && resultOf(last);
-  // The record of an ended run may outlive its stream by a moment.
-  if (result === undefined) throw new RunError("run_not_found");
-  return result;
-}
-
-/** The result that a terminal event carries. */
-function resultOf(event: RunEvent): RunResult | undefined {
-  switch (event.type) {
-    case "run.final_response":
-    case "run.cancelled":
-    case "run.error":
-      return event.data;
-    default:
-      return undefined;
   }
 }
