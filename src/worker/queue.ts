@@ -30,8 +30,11 @@ export interface RunQueueOptions {
   readonly concurrency: number;
   readonly lockDurationMs: number;
   readonly stalledIntervalMs: number;
-  /** @returns `put_back` to have the job delivered again. What it throws leaves the job to the stalled check. */
-  readonly deliver: (grant: Grant, job: string) => Promise<"done" | "put_back">;
+  /**
+   * @returns Undefined when the job is done with; otherwise it is delivered again, after so many ms.
+   *   What it throws leaves the run to the reconciler.
+   */
+  readonly deliver: (grant: Grant, job: string) => Promise<{ readonly delayMs: number } | undefined>;
   readonly onLocksRenewed: (jobIds: readonly string[]) => void;
   readonly onLocksLost: (jobIds: readonly string[]) => void;
   readonly onError: (error: Error) => void;
@@ -54,8 +57,12 @@ export async function openRunQueue(options: RunQueueOptions): Promise<RunQueue> 
       new bullmq.Worker<JobData>(
         QUEUE_NAME,
         async (job, token) => {
-          const outcome = await options.deliver(toGrant(job), job.id ?? "");
-          if (outcome === "done") return;
+          const again = await options.deliver(toGrant(job), job.id ?? "");
+          if (again === undefined) return;
+          if (again.delayMs > 0) {
+            await job.moveToDelayed(Date.now() + again.delayMs, token);
+            throw new bullmq.DelayedError();
+          }
           await job.moveToWait(token);
           throw new bullmq.WaitingError();
         },

@@ -14,6 +14,7 @@ import { RunInterrupt, type Execution, type ExecutionDependencies, type Unsealed
 import { foldHistory, type History } from "./prior-attempts.ts";
 import type { RunObserver } from "./run-observer.ts";
 import { RunWriter } from "./run-writer.ts";
+import { untilAnswered } from "./until-answered.ts";
 
 /** Events that must be durable before the executor goes on: what follows them cannot be taken back. */
 const BARRIERS: ReadonlySet<RunEvent["type"]> = new Set(["model.started", "tool.call"]);
@@ -30,12 +31,16 @@ export interface RunWorkerOptions {
   readonly lockMs: number;
 }
 
-/** What became of a delivered job. `put_back`: it must be delivered again. */
+/** What became of a delivered job. */
 export type Delivery =
   | { readonly kind: "done"; readonly grants: readonly Grant[] }
   /** This attempt ended without a result, because another owns the run or nothing was to be done. */
   | { readonly kind: "nothing" }
-  | { readonly kind: "put_back" };
+  /** It must be delivered again, not before so many ms. */
+  | { readonly kind: "put_back"; readonly delayMs: number };
+
+/** Until an attempt of the same run that still cleans up here has probably settled. */
+const SETTLE_MS = 1_000;
 
 /**
  * Carries out delivered jobs: claims the run, pumps the executor into the run log, ends the run.
@@ -59,9 +64,10 @@ export class RunWorker {
 
   /** @throws {RunError} `redis_unavailable`: nothing is known; the job's lock decides. */
   async deliver(grant: Grant, jobId: string): Promise<Delivery> {
-    if (this.#active.has(jobId)) return { kind: "put_back" };
-    const { log, dependencies } = this.#options;
-    const reply = await log.claim(grant, { claimId: newNonce(), worker: dependencies.worker });
+    if (this.#active.has(jobId)) return { kind: "put_back", delayMs: SETTLE_MS };
+    const { log, dependencies, lockMs } = this.#options;
+    const claimant = { claimId: newNonce(), worker: dependencies.worker };
+    const reply = await untilAnswered(AbortSignal.timeout(lockMs), async () => log.claim(grant, claimant));
     if (reply.kind !== "claimed") return { kind: "nothing" };
     const owner = { tenantId: grant.tenantId, runId: grant.runId, epoch: reply.claim.epoch };
     const active = new ActiveRun({ owner, jobId, lockMs: this.#options.lockMs });
@@ -99,10 +105,10 @@ export class RunWorker {
       observer.interrupted(error.kind);
       logger.warn({ interrupt: error.kind }, "attempt interrupted");
       // Where only the lock is in doubt, the job goes back: whoever claims next takes over.
-      if (error.kind === "lock_lost") return { kind: "put_back" };
+      if (error.kind === "lock_lost") return { kind: "put_back", delayMs: 0 };
       if (error.kind !== "handed_over") return { kind: "nothing" };
       const outcome = await this.#options.log.handBack(active.owner);
-      return { kind: outcome === "handed_back" ? "put_back" : "nothing" };
+      return outcome === "handed_back" ? { kind: "put_back", delayMs: 0 } : { kind: "nothing" };
     }
   }
 

@@ -3,10 +3,10 @@ import type { RunResult } from "../shared/contracts/result.ts";
 import { RunError, toRunError } from "../shared/errors.ts";
 import type { CancelFlag, Grant, RunLog, RunOwner, WriteReply } from "../shared/run-log/run-log.ts";
 import { RunInterrupt } from "./executor/execution.ts";
+import { untilAnswered } from "./until-answered.ts";
 
 /** Events that may wait for the batch in flight before the pump is held back. */
 const MAX_WAITING_EVENTS = 256;
-const RETRY_PAUSE_MS = 200;
 
 export interface RunWriterOptions {
   readonly log: RunLog;
@@ -95,7 +95,9 @@ export class RunWriter {
     if (this.#failure !== undefined && !this.overflowed) throw this.#failure;
     const events = [...this.#waiting, terminal];
     this.#waiting = [];
-    const reply = await this.#untilAnswered(() => this.#options.log.finish(this.#options.owner, events, state));
+    const reply = await untilAnswered(this.#options.signal, async () =>
+      this.#options.log.finish(this.#options.owner, events, state),
+    );
     if (reply.kind === "finished") return reply.grants;
     this.#options.onFenced();
     throw new RunInterrupt("fenced");
@@ -114,7 +116,9 @@ export class RunWriter {
 
   async #send(batch: readonly RunEvent[]): Promise<void> {
     try {
-      const reply = await this.#untilAnswered(() => this.#options.log.append(this.#options.owner, batch));
+      const reply = await untilAnswered(this.#options.signal, async () =>
+        this.#options.log.append(this.#options.owner, batch),
+      );
       this.#accept(reply, batch);
     } catch (error) {
       this.#failure ??= error instanceof RunInterrupt ? error : toRunError(error);
@@ -132,30 +136,4 @@ export class RunWriter {
     this.#options.onFenced();
     throw new RunInterrupt("fenced");
   }
-
-  /** Sends a command again until Redis answers, as long as the attempt may write. */
-  async #untilAnswered<T>(send: () => Promise<T>): Promise<T> {
-    const { signal } = this.#options;
-    for (;;) {
-      try {
-        return await send();
-      } catch (error) {
-        if (!(error instanceof RunError) || error.code !== "redis_unavailable") throw error;
-        signal.throwIfAborted();
-        await pause(RETRY_PAUSE_MS, signal);
-      }
-    }
-  }
-}
-
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  await new Promise<void>((resolve) => {
-    const done = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal.addEventListener("abort", done, { once: true });
-  });
 }

@@ -70,6 +70,7 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
   const watch = new StuckWatch({ concurrency: settings.concurrency, active: runs.active });
   const queue = opened.use(await openQueue(settings, core, { runs, watch }));
   const loops = startLoops(settings, core, { runs, queue, watch });
+  for (const loop of Object.values(loops)) opened.defer(async () => loop.stop());
   const { promise: failed, resolve: fail } = Promise.withResolvers<RunError>();
   watch.onStuck = ({ again }) => {
     if (again) fail(new RunError("internal", { message: "The worker takes no runs although some wait." }));
@@ -175,7 +176,7 @@ async function openQueue(
       watch.tookOne();
       const delivery = await runs.deliver(grant, job);
       if (delivery.kind === "done") await queue.add(delivery.grants);
-      return delivery.kind === "put_back" ? "put_back" : "done";
+      return delivery.kind === "put_back" ? { delayMs: delivery.delayMs } : undefined;
     },
     onLocksRenewed: (jobs) => {
       const now = performance.now();
