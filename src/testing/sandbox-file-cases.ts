@@ -202,7 +202,10 @@ export const FILE_CASES: readonly SandboxCase[] = [
 
   sandboxCase("a sandbox is destroyed once, however often it is asked, and does nothing after", async ({ sandbox }) => {
     const answers = await Promise.all([sandbox.destroy(), sandbox.destroy()]);
-    assert.deepEqual([...answers, await sandbox.destroy()], Array(3).fill({ confirmed: true }));
+    assert.deepEqual(
+      [...answers, await sandbox.destroy()],
+      [{ confirmed: true }, { confirmed: true }, { confirmed: true }],
+    );
     await assert.rejects(sandbox.list(), isGone);
     await assert.rejects(sandbox.writeFiles([{ path: "x", bytes: new Uint8Array() }]), isGone);
   }),

@@ -11,7 +11,7 @@ import { entriesAfterWrite, requireFile } from "../workspace-rules.ts";
 import { type ArchiveFile, buildArchive, toBatches } from "./archive.ts";
 import { searchPath, toCommandLine } from "./command-line.ts";
 import { WORKLOAD_USER } from "./create-body.ts";
-import { toFailed, withDeadline } from "./engine.ts";
+import { isContainerGone, toFailed, withDeadline } from "./engine.ts";
 import { delay, EngineExec } from "./engine-exec.ts";
 import { awaitEnd, runHelper, toListing } from "./helper.ts";
 import { Mutex } from "./mutex.ts";
@@ -201,10 +201,7 @@ export class DockerContainer implements Sandbox {
    */
   async #settle(): Promise<void> {
     for (let attempt = 1; attempt <= SETTLE_ATTEMPTS; attempt += 1) {
-      const settled = await runHelper(this.#options.container, SETTLE_SCRIPT, {
-        maxOutputBytes: MAX_LISTING_BYTES,
-      }).catch(() => undefined);
-      const listing = settled === undefined ? undefined : toListing(settled);
+      const listing = await this.#tryToSettle();
       if (listing !== undefined) {
         this.#listing = listing;
         return;
@@ -216,6 +213,16 @@ export class DockerContainer implements Sandbox {
     throw new RunError("sandbox_failed", {
       message: "The command's processes could not be ended; the sandbox was removed.",
     });
+  }
+
+  /** @returns undefined where it may work at the next attempt. @throws What the engine says of a container that is gone. */
+  async #tryToSettle(): Promise<Listing | undefined> {
+    try {
+      return toListing(await runHelper(this.#options.container, SETTLE_SCRIPT, { maxOutputBytes: MAX_LISTING_BYTES }));
+    } catch (error) {
+      if (isContainerGone(error)) throw error;
+      return undefined;
+    }
   }
 
   /** Newer runtimes count the process of an exec against the limit that a fork bomb has used up. */

@@ -53,6 +53,12 @@ export function engineStatus(error: unknown): number | undefined {
   return typeof error.statusCode === "number" ? error.statusCode : undefined;
 }
 
+/** Whether the engine says that there is no such container, or that it does not run. */
+export function isContainerGone(error: unknown): boolean {
+  const status = engineStatus(error);
+  return status === 404 || status === 409;
+}
+
 /** An error before a sandbox exists, with what an operator can do about it. */
 export function toUnavailable(error: unknown): RunError {
   if (error instanceof RunError) return error;
