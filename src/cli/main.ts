@@ -45,7 +45,9 @@ function answerOptions(argv: readonly string[]): AnswerOptions {
 
 async function exit(exitCode: ExitCode): Promise<never> {
   await Promise.all([terminal.stdout.flush(), terminal.stderr.flush()]);
-  process.exit(exitCode);
+  const { failure } = terminal.stdout;
+  if (failure !== undefined) terminal.stderr.line(`skilldock: the output could not be written: ${failure}`);
+  process.exit(failure !== undefined && exitCode === EXIT.ok ? EXIT.notSucceeded : exitCode);
 }
 
 const argv = process.argv.slice(2);

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { styleText } from "node:util";
 import { printable } from "./printable.ts";
 
@@ -11,17 +12,24 @@ export class Output {
   readonly #stream: NodeJS.WriteStream;
   readonly #environment: Environment;
   #closed = false;
+  #failure: string | undefined;
 
-  /** @param onClosed Called once when the reader has gone (EPIPE). */
+  /** @param onClosed Called once when nothing more can be written. */
   constructor(stream: NodeJS.WriteStream, environment: Environment, onClosed: () => void) {
     this.#stream = stream;
     this.#environment = environment;
-    stream.on("error", () => {
-      // A closed pipe ends the command quietly; a full disk or a lost terminal leaves nobody to tell, either.
+    stream.on("error", (error: NodeJS.ErrnoException) => {
       if (this.#closed) return;
       this.#closed = true;
+      // A reader that has had enough is nobody's failure.
+      if (error.code !== "EPIPE") this.#failure = error.code ?? error.name;
       onClosed();
     });
+  }
+
+  /** Why something could not be written, such as `ENOSPC`; undefined where all was, or the reader has gone. */
+  get failure(): string | undefined {
+    return this.#failure;
   }
 
   get isTerminal(): boolean {
@@ -60,8 +68,10 @@ export class Output {
     return styleText(format, text, { stream: this.#stream, validateStream: true });
   }
 
-  /** Resolves when all that was written is handed to the system. */
+  /** Resolves when all that was written is handed to the system, or was refused by it. */
   async flush(): Promise<void> {
+    // A stream tells of its errors a turn later.
+    await setImmediate();
     if (this.#closed || this.#stream.writableLength === 0) return;
     await new Promise<void>((resolve) => {
       this.#stream.once("error", () => resolve());

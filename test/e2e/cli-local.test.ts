@@ -96,6 +96,12 @@ describe("skilldock run --local", () => {
     expect(onlyObject(stdout)).toMatchObject({ sequence: 1, type: "run.started" });
   });
 
+  test("output that cannot be written is no success", async () => {
+    const line = `'${SKILLDOCK}' ${LOCAL.map((word) => `'${word}'`).join(" ")} --skill greet --query hi --json > /dev/full`;
+    const { status, stderr } = await startProgram("bash", ["-c", line]).end;
+    expect([status, stderr]).toEqual([1, "skilldock: the output could not be written: ENOSPC\n"]);
+  });
+
   test("what is not a terminal gets the model's text byte for byte, and no colour", async () => {
     const { stdout, stderr } = await local(["--skill", "greet", "--query", "escape"]);
     expect(stdout).toBe("red \u001b[31mtext\u0007 done\n");

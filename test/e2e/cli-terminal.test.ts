@@ -4,7 +4,8 @@ import { type CliEnd, CONFIG, SKILLDOCK, SKILLS, startProgram } from "../support
 import { renderScreen } from "../support/screen.ts";
 
 /** `script` (util-linux) gives a program a terminal of its own. */
-const hasScript = spawnSync("script", ["--version"]).status === 0;
+const SCRIPT = "script";
+const hasScript = spawnSync(SCRIPT, ["--version"]).status === 0;
 const mustRun = process.env["CI"] === "true";
 if (!hasScript && !mustRun) console.warn("SKIP  no `script` (util-linux): 4 tests with a terminal cannot run");
 
@@ -12,7 +13,7 @@ const LOCAL = ["run", "--local", "--skills", SKILLS, "--config", CONFIG, "--sand
 
 function onTerminal(argv: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<CliEnd> {
   const line = [SKILLDOCK, ...argv].map((word) => `'${word}'`).join(" ");
-  return startProgram("script", ["--quiet", "--return", "--command", line, "/dev/null"], { env }).end;
+  return startProgram(SCRIPT, ["--quiet", "--return", "--command", line, "/dev/null"], { env }).end;
 }
 
 describe.skipIf(!hasScript && !mustRun)("on a terminal", () => {
