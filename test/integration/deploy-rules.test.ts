@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { parse } from "yaml";
 import { describe, expect, test } from "vitest";
 import { buildDashboard, DASHBOARD_FILE } from "../../deploy/grafana/dashboard.ts";
-import { runsPrometheus } from "../support/prometheus.ts";
+import { hasPrometheus } from "../support/prometheus.ts";
 
 const DEPLOY = new URL("../../deploy/", import.meta.url).pathname;
 
@@ -12,7 +12,7 @@ function promtool(...args: readonly string[]): { readonly status: number | null;
   return { status: run.status, output: `${run.stdout}${run.stderr}${run.error?.message ?? ""}` };
 }
 
-describe.skipIf(!runsPrometheus)("promtool", () => {
+describe.skipIf(!hasPrometheus)("promtool", () => {
   test("accepts the configuration and the rules that it names", () => {
     const run = promtool("check", "config", "prometheus/prometheus.yml");
     expect(run.status, run.output).toBe(0);

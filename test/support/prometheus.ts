@@ -22,7 +22,7 @@ const POLL_MS = 100;
  * False where this machine has no Prometheus and promtool: their tests are skipped, aloud. Always true under `CI=true`:
  * there they fail.
  */
-export const runsPrometheus: boolean = process.env["CI"] === "true" || hasTools();
+export const hasPrometheus: boolean = process.env["CI"] === "true" || hasTools();
 
 /** One series of an instant query's answer. */
 export interface Sample {
