@@ -60,7 +60,7 @@ const ROWS: readonly Row[] = [
       stat("Runs active", "Being executed now, all workers.", "sum(skilldock_runs_active)"),
       stat(
         "Runs waiting",
-        "Admitted by nobody yet. Every worker reports the same figure.",
+        "No attempt holds them yet. Every worker reports the same figure.",
         "max(skilldock_backlog_runs)",
       ),
       stat(
