@@ -1,3 +1,4 @@
+import { Producer } from "skilldock/producer";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   type CliEnd,
@@ -14,13 +15,16 @@ import { validateEvent, validateResult } from "../../src/shared/contracts/valida
 
 let redis: TestRedis;
 let worker: CliWorker;
+let producer: Producer;
 
 beforeAll(async () => {
   redis = await startRedis();
+  producer = new Producer({ redis: redis.url });
   worker = await startCliWorker(redis.url, ["--sandbox", "none", "--tools", `${FIXTURES}/tools.ts`]);
 });
 
 afterAll(async () => {
+  await producer.close();
   await worker[Symbol.asyncDispose]();
   await redis[Symbol.asyncDispose]();
 });
@@ -37,10 +41,15 @@ function lines(text: string): readonly string[] {
   return text.split("\n").filter((line) => line !== "");
 }
 
-async function enqueue(...argv: readonly string[]): Promise<string> {
-  const { stdout, status } = await cli(["enqueue", "--skill", "greet", ...argv]);
-  expect(status).toBe(0);
-  return stdout.trim();
+/** Puts a run on the queue, without the command. */
+async function enqueue(query: string, tenantId = "default"): Promise<string> {
+  return (await producer.enqueue({ tenantId, skill: "greet", query })).runId;
+}
+
+async function enqueueAndAwait(query: string): Promise<string> {
+  const runId = await enqueue(query);
+  await producer.result({ tenantId: "default", runId, waitMs: 20_000 });
+  return runId;
 }
 
 describe("skilldock run", () => {
@@ -202,8 +211,7 @@ describe("skilldock enqueue", () => {
 
 describe("skilldock follow", () => {
   test("prints the events from any sequence on, and then the text", async () => {
-    const runId = await enqueue("--query", "hi");
-    await cli(["result", runId, "--wait", "20s"]);
+    const runId = await enqueueAndAwait("hi");
     const { status, stdout } = await cli(["follow", runId, "--from", "4"]);
     expect(status).toBe(0);
     expect(stdout).toMatch(
@@ -212,14 +220,13 @@ describe("skilldock follow", () => {
   });
 
   test("still gives the result behind the last event", async () => {
-    const runId = await enqueue("--query", "hi");
-    await cli(["result", runId, "--wait", "20s"]);
+    const runId = await enqueueAndAwait("hi");
     const { stdout } = await cli(["follow", runId, "--from", "99", "--jsonl"]);
     expect(onlyObject(stdout)).toMatchObject({ type: "result", runId, status: "succeeded" });
   });
 
   test("Ctrl-C leaves with 130, and the run goes on", async () => {
-    const runId = await enqueue("--query", "slow");
+    const runId = await enqueue("slow");
     await using follower = start(["follow", runId]);
     await follower.says(/model\.started/);
     follower.child.kill("SIGINT");
@@ -229,18 +236,18 @@ describe("skilldock follow", () => {
   });
 
   test("ends quietly when its reader has gone", async () => {
-    const runId = await enqueue("--query", "slow");
+    const runId = await enqueue("slow");
     await using follower = start(["follow", runId, "--jsonl"]);
     await follower.says(/model\.started/);
     follower.child.stdout?.destroy();
     expect(await follower.end).toMatchObject({ status: 0, stderr: "" });
-    await cli(["cancel", runId]);
+    await producer.cancel({ tenantId: "default", runId });
   });
 });
 
 describe("skilldock result and cancel", () => {
   test("a run that has not ended has no result yet: 7", async () => {
-    const runId = await enqueue("--query", "slow");
+    const runId = await enqueue("slow");
     const { status, stdout } = await cli(["result", runId, "--wait", "100ms", "--json"]);
     expect([status, onlyObject(stdout)]).toMatchObject([7, { error: { code: "wait_expired" } }]);
     const cancelled = await cli(["cancel", runId, "--reason", "changed my mind", "--json"]);
@@ -259,7 +266,7 @@ describe("skilldock result and cancel", () => {
   });
 
   test("another tenant's run is not there", async () => {
-    const runId = await enqueue("--query", "hi", "--tenant", "acme");
+    const runId = await enqueue("hi", "acme");
     expect((await cli(["result", runId, "--tenant", "rival"])).status).toBe(5);
     expect((await cli(["result", runId, "--tenant", "acme", "--wait", "20s"])).status).toBe(0);
   });
@@ -274,12 +281,14 @@ describe("skilldock worker", () => {
   test("SIGTERM lets a run finish within the grace, and ends with 0", async () => {
     await using own = await startRedis();
     const second = await startCliWorker(own.url, ["--sandbox", "none"]);
-    await using run = startCli(["run", "--config", CONFIG, "--skill", "greet", "--query", "hi"], {
+    await using run = startCli(["run", "--config", CONFIG, "--skill", "greet", "--query", "brief"], {
       env: { REDIS_URL: own.url },
     });
-    await run.says(/run\.final_response/);
+    await run.says(/model\.started/);
     second.process.child.kill("SIGTERM");
     expect((await second.process.end).status).toBe(0);
+    expect(await run.end).toMatchObject({ status: 0, stdout: "one two three four five six seven eight nine ten\n" });
+    expect(run.stderr()).not.toContain("run.resumed");
   });
 
   test("a run that does not finish within the grace is handed over to the next worker", async () => {

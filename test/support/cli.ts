@@ -13,7 +13,8 @@ export const FIXTURES: string = join(ROOT, "test", "fixtures", "cli");
 export const CONFIG: string = join(FIXTURES, "skilldock.yaml");
 export const SKILLS: string = join(FIXTURES, "skills");
 
-const BOUND_MS = 60_000;
+/** No process of a test lives longer. */
+const BOUND_MS = 600_000;
 
 export interface CliOptions {
   /** Written to stdin, which is closed then. Default: nothing. */
