@@ -29,6 +29,14 @@ beforeAll(() => {
   const packed = execFileSync("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", folder], {
     cwd: REPOSITORY,
     encoding: "utf8",
+    // The machine's npm belongs to the machine's Node.
+    env: {
+      ...process.env,
+      PATH: (process.env["PATH"] ?? "")
+        .split(":")
+        .filter((path) => !path.includes("node_modules"))
+        .join(":"),
+    },
   });
   [report] = JSON.parse(packed) as [PackReport];
   const installed = join(folder, "node_modules", "skilldock");

@@ -26,6 +26,7 @@ const PLAIN_TOOLS = [
   "id",
   "mktemp",
   "rm",
+  "sed",
   "sh",
   "tail",
   "touch",
@@ -88,7 +89,15 @@ function findTool(name: string): string {
   return spawnSync("sh", ["-c", `command -v ${name}`], { encoding: "utf8" }).stdout.trim();
 }
 
-const ready = { "redis-server": "", docker: "", debootstrap: "", prometheus: "", "apt-get": "exit 9", npm: "exit 9" };
+const ready = {
+  "redis-server": "",
+  docker: "",
+  debootstrap: "",
+  prometheus: "",
+  "apt-get": "exit 9",
+  npm: "exit 9",
+  node: "echo v24.0.0",
+};
 const { "apt-get": _aptGet, ...withoutApt } = ready;
 
 describe("bin/setup", () => {
@@ -104,7 +113,7 @@ describe("bin/setup", () => {
       "setup: Docker: answers",
       "setup: sandbox image image:1: already there",
     ]);
-    expect(machine.calls()).toEqual(["docker version"]);
+    expect(machine.calls()).toEqual(["docker version"]); // no npm, no apt-get, not even node
   });
 
   test("installs the modules of a newer lock file, once", () => {
@@ -115,6 +124,20 @@ describe("bin/setup", () => {
     expect(machine.run().said).toContain("setup: node modules: installed");
     expect(machine.run().said).toContain("setup: node modules: up to date");
     expect(machine.calls().filter((call) => call.startsWith("npm"))).toHaveLength(1);
+  });
+
+  test("where Node is old, lets the Node of the lock file install", () => {
+    const machine = createMachine({ ...ready, npm: "exit 0", node: "echo v18.20.4" });
+    writeFileSync(
+      join(machine.root, "package-lock.json"),
+      JSON.stringify({ packages: { "node_modules/node": { version: "24.1.2" } } }, null, 2),
+    );
+    rmSync(join(machine.root, "node_modules"), { recursive: true });
+    mkdirSync(join(machine.root, "node_modules"));
+    expect(machine.run()).toMatchObject({ status: 0, said: expect.stringContaining("setup: node modules: installed") });
+    const [borrow, install] = machine.calls().filter((call) => call.startsWith("npm"));
+    expect(borrow).toMatch(/^npm install .*--prefix \S+ node@24\.1\.2 npm@\d/);
+    expect(install).toMatch(/^npm ci /);
   });
 
   test("off Debian, names the tools that are missing and exits 3", () => {
