@@ -29,6 +29,7 @@ export interface StagedFile {
   readonly digest: string;
 }
 
+/** Arguments of `workspace.read@1`. */
 export interface ReadArguments {
   readonly path: string;
   /** First byte. Default 0. */
@@ -37,6 +38,7 @@ export interface ReadArguments {
   readonly length?: number;
 }
 
+/** Arguments of `workspace.write@1`. */
 export interface WriteArguments {
   readonly path: string;
   readonly content: string;
@@ -44,6 +46,7 @@ export interface WriteArguments {
   readonly encoding?: "utf8" | "base64";
 }
 
+/** Arguments of `workspace.execute_command@1`. */
 export interface ExecuteArguments {
   readonly argv: readonly string[];
   /** Text for the program's standard input; it is closed after it. */
@@ -176,7 +179,7 @@ export class Workspace {
       };
     }
     return settle(async () => {
-      checkArgv(args.argv);
+      checkArgv(args.argv, this.#policy.environment);
       const result = await this.#sandbox.exec(args.argv, {
         ...(args.stdin === undefined ? {} : { stdin: Buffer.from(args.stdin) }),
         timeoutMs: Math.min(args.timeoutMs ?? this.#policy.commandTimeoutMs, this.#policy.commandTimeoutMs),

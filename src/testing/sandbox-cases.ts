@@ -27,6 +27,7 @@ export const CASE_POLICY: WorkspacePolicy = {
 /** Installation on the labels of every sandbox that the cases make. */
 export const CASE_INSTALLATION = "conformance";
 
+/** Labels of a sandbox that may live two minutes. */
 export function caseLabels(): SandboxLabels {
   return {
     installation: CASE_INSTALLATION,

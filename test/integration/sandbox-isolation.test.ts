@@ -139,4 +139,16 @@ describe.skipIf(!hasDocker)("inside a sandbox", () => {
     expect(await output(sandbox, "sh", "-c", "rm f*; echo ok")).toBe("ok\n");
     await sandbox.writeFiles([{ path: "fits", bytes: Buffer.from("x") }]);
   });
+
+  it("an environment may be large, and one that no process can be given is refused before anything runs", async () => {
+    await using test = await openTestBackend();
+    const variables = (count: number): Record<string, string> =>
+      Object.fromEntries(Array.from({ length: count }, (_, index) => [`V${index}`, "x".repeat(32_768)]));
+    const large = await test.create({ environment: variables(57) });
+    const counted = await large.exec(["sh", "-c", "env | grep -c ^V"], EXEC_LIMITS);
+    expect(Buffer.from(counted.stdout).toString().trim()).toBe("57");
+    const tooLarge = await test.create({ environment: variables(64) });
+    await expect(tooLarge.exec(["echo", "hi"], EXEC_LIMITS)).rejects.toMatchObject({ code: "invalid_arguments" });
+    expect(await tooLarge.list()).toEqual([]);
+  });
 });

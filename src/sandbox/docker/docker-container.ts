@@ -31,6 +31,7 @@ const SETTLE_ATTEMPTS = 8;
 /** After so many failed attempts the container gets room for more processes, once. */
 const ATTEMPTS_BEFORE_ROOM = 3;
 
+/** A started container, and what is needed to work in it. */
 export interface DockerContainerOptions {
   readonly container: Docker.Container;
   /** PID 1's stdin. While it is held the container lives. */
@@ -71,7 +72,7 @@ export class DockerContainer implements Sandbox {
   }
 
   async exec(argv: readonly string[], options: ExecOptions): Promise<ExecResult> {
-    checkArgv(argv);
+    checkArgv(argv, this.#options.policy.environment);
     return this.#operate(options.signal, () => this.#runCommand(argv, options));
   }
 
@@ -168,7 +169,7 @@ export class DockerContainer implements Sandbox {
       // What the runtime says of a process that it could not make is framed as the process's own output.
       stdout: pid === 0 ? new Uint8Array() : command.output.stdout,
       stderr: pid === 0 ? new Uint8Array() : command.output.stderr,
-      truncated: command.output.exceeded,
+      truncated: !command.isWhole,
       durationMs,
     };
   }

@@ -3,11 +3,15 @@ import type Docker from "dockerode";
 import { withDeadline } from "./engine.ts";
 import { OutputCollector } from "./output.ts";
 
+/** A process to be started in a container. */
 export interface ExecSpec {
+  /** Exact vector; its first entry is looked up by the runtime. */
   readonly command: readonly string[];
   readonly user: string;
   readonly directory: string;
+  /** Absent: at its end from the start. */
   readonly stdin?: Uint8Array;
+  /** Of both outputs together. */
   readonly maxOutputBytes: number;
 }
 
@@ -36,6 +40,7 @@ export class EngineExec {
   /** Resolves when the stream has ended, well or not. */
   readonly drained: Promise<void>;
   readonly #exec: Docker.Exec;
+  #hasEnded = false;
 
   private constructor(exec: Docker.Exec, stream: Duplex, spec: ExecSpec) {
     const exceeded = Promise.withResolvers<void>();
@@ -45,7 +50,10 @@ export class EngineExec {
     this.drained = drained.promise;
     this.output = new OutputCollector({ maxBytes: spec.maxOutputBytes, onExceeded: () => exceeded.resolve() });
     stream.on("data", (chunk: Uint8Array) => this.output.push(chunk));
-    stream.on("end", () => drained.resolve());
+    stream.on("end", () => {
+      this.#hasEnded = true;
+      drained.resolve();
+    });
     stream.on("close", () => drained.resolve());
     stream.on("error", () => drained.resolve());
     if (spec.stdin !== undefined) stream.end(spec.stdin);
@@ -53,6 +61,15 @@ export class EngineExec {
     this.exit.catch(() => undefined);
   }
 
+  /**
+   * Whether `output` is all that there was, once the stream is drained: it was not over its limit, and the connection
+   * did not break. A process that leaves its stdin unread breaks it too, but after the end.
+   */
+  get isWhole(): boolean {
+    return this.#hasEnded && !this.output.exceeded;
+  }
+
+  /** @throws What the engine throws. */
   static async start(container: Docker.Container, spec: ExecSpec): Promise<EngineExec> {
     const hasStdin = spec.stdin !== undefined;
     const exec = await withDeadline((abortSignal) =>

@@ -70,6 +70,7 @@ export function toUnavailable(error: unknown): RunError {
   return new RunError("sandbox_unavailable", { message, cause: error });
 }
 
+/** The error of a sandbox image that the engine does not have, with what to do. */
 export function imageMissing(image: string, cause?: unknown): RunError {
   return new RunError("sandbox_unavailable", {
     message: `The sandbox image ${image} is not on the Docker engine. Make it with deploy/sandbox/build, or pull it, or configure another.`,

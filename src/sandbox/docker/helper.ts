@@ -9,7 +9,9 @@ const HELPER_TIMEOUT_MS = 60_000;
 /** The streams of a process that has ended, and has no children, end at once. */
 const DRAIN_MS = 4_000;
 
+/** What a helper works on and may say. */
 export interface HelperOptions {
+  /** `$1` and on. */
   readonly args?: readonly string[];
   readonly stdin?: Uint8Array;
   readonly maxOutputBytes: number;
@@ -17,8 +19,9 @@ export interface HelperOptions {
   readonly directory?: string;
 }
 
+/** What a helper came to. */
 export interface HelperResult {
-  /** -1: the script never ran, or said more than it may. */
+  /** -1: the script never ran, or what it said did not come whole. */
   readonly exitCode: number;
   readonly stdout: Uint8Array;
 }
@@ -41,8 +44,7 @@ export async function runHelper(
     ...(options.stdin === undefined ? {} : { stdin: options.stdin }),
   });
   const { exitCode, pid } = await awaitEnd(helper);
-  const isWhole = pid !== 0 && !helper.output.exceeded;
-  return { exitCode: isWhole ? exitCode : -1, stdout: helper.output.stdout };
+  return { exitCode: pid !== 0 && helper.isWhole ? exitCode : -1, stdout: helper.output.stdout };
 }
 
 /** Waits for a process that ends by itself or was killed, and for the rest of its output. */
