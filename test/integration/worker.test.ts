@@ -172,7 +172,7 @@ describe("the reconciler", () => {
     await queue.close();
     // Its lease runs out now rather than in half a minute.
     const connection = redis.client();
-    for (const member of await connection.zrange("{sd:0}:grants", 0, -1))
+    for (const member of await connection.zrange("{sd:0}:grants", "0", "-1"))
       await connection.zadd("{sd:0}:grants", "1", member);
     return runId;
   };
@@ -195,7 +195,7 @@ describe("the reconciler", () => {
     const queue = new Queue("runs", { connection, prefix: "{sd:0}" });
     await queue.obliterate({ force: true });
     await queue.close();
-    for (const member of await connection.zrange("{sd:0}:grants", 0, -1))
+    for (const member of await connection.zrange("{sd:0}:grants", "0", "-1"))
       await connection.zadd("{sd:0}:grants", "1", member);
     await using _worker = await worker(redis, [{ steps: [{ text: "found" }] }]);
     expect((await followed(producer, runId)).result).toMatchObject({ status: "succeeded", attempts: 2 });

@@ -183,11 +183,3 @@ export function answer(...pieces: readonly string[]): ChatScript {
     exchange.end();
   };
 }
-
-/** Answers with these values as events, then the end. */
-export function answerWith(...values: readonly unknown[]): ChatScript {
-  return async (exchange) => {
-    await exchange.events(...values, "[DONE]");
-    exchange.end();
-  };
-}

@@ -71,8 +71,8 @@ export interface RouteResources {
  *
  * Scripts are read at once. A key is read at the first call of its route: a route that nobody uses needs none.
  *
- * @throws {RunError} `invalid_configuration`; `not_supported` for `api: responses`. A missing key is an
- *   `invalid_configuration` of the call, naming the variable.
+ * @throws {RunError} `invalid_configuration`; `not_supported` for `api: responses`. A missing key is a
+ *   `model_unavailable` of the call, naming the variable.
  */
 export function routesFromConfig(
   models: ModelsConfig,
@@ -139,9 +139,9 @@ function parseBaseUrl(id: string, text: string): URL {
 function requireSecret(id: string, variable: string, resources: RouteResources): string {
   const secret = resources.readSecret(variable)?.trim();
   if (secret !== undefined && secret !== "") return secret;
-  throw new RunError("invalid_configuration", {
+  throw new RunError("model_unavailable", {
     message: `The model route ${id} needs a key in ${variable} (or a file named by ${variable}_FILE).`,
-    details: { route: id, variable },
+    details: { reason: "not_configured", permanent: true, route: id, variable },
   });
 }
 

@@ -107,7 +107,7 @@ describe("routes of a configuration", () => {
     expect((await callModel(router.resolve("local").route.adapter)).completion.text).toBe("scripted answer");
     const error = await failedCall(router.resolve("openai").route.adapter);
     expect(error).toMatchObject({
-      code: "invalid_configuration",
+      code: "model_unavailable",
       details: { route: "openai", variable: "OPENAI_API_KEY" },
     });
     expect(error.message).toBe(
