@@ -9,6 +9,7 @@ export class EventStamper {
   readonly #now: () => number;
   #sequence: number;
   #lastTime = 0;
+  #lastTimeText = toIsoTime(0);
 
   constructor(options: {
     readonly runId: string;
@@ -45,14 +46,18 @@ export class EventStamper {
   }
 
   #wrap(draft: RunEventDraft, { terminal }: { readonly terminal: boolean }): RunEvent {
-    this.#lastTime = Math.max(this.#lastTime, this.#now());
+    const now = this.#now();
+    if (now > this.#lastTime) {
+      this.#lastTime = now;
+      this.#lastTimeText = toIsoTime(now);
+    }
     return {
       schemaVersion: "1",
       runId: this.#run.runId,
       tenantId: this.#run.tenantId,
       sequence: ++this.#sequence,
       type: draft.type,
-      time: toIsoTime(this.#lastTime),
+      time: this.#lastTimeText,
       attempt: this.#run.attempt,
       terminal,
       data: draft.data,

@@ -16,6 +16,7 @@ import { runModelTurn } from "./model-turn.ts";
 import { offeredTools, prepare, type Plan } from "./prepare.ts";
 import { RunSandbox } from "./run-sandbox.ts";
 import { Journal } from "./journal.ts";
+import { linkAbort } from "./linked-abort.ts";
 
 /**
  * The executor: one attempt of a run, as a bounded loop of model turns and tool calls.
@@ -39,9 +40,8 @@ export async function* execute(
   const { request } = execution;
   const { clock } = dependencies;
   const endsAt = execution.startedAt + request.limits.wallClockMs;
-  const wallClock = new AbortController();
-  const cancelTimer = clock.after(endsAt - clock.now(), () => wallClock.abort(new RunError("wall_clock")));
-  const either = AbortSignal.any([signal, wallClock.signal]);
+  const stop = linkAbort(signal);
+  const cancelTimer = clock.after(endsAt - clock.now(), () => stop.abort(new RunError("wall_clock")));
   const journal = new Journal(execution.prior);
   let noticedAt = clock.monotonic();
   const onAbort = (): void => void (noticedAt = clock.monotonic());
@@ -55,7 +55,7 @@ export async function* execute(
       yield openingEvent(execution, dependencies, plan);
       if (settled instanceof RunError) throw settled;
       if (settled.skill !== undefined) yield activation(settled.skill, request);
-      attempt = new Attempt({ execution, dependencies, plan: settled, journal, endsAt, signal: either });
+      attempt = new Attempt({ execution, dependencies, plan: settled, journal, endsAt, signal: stop.signal });
       ending = { status: "succeeded", ...(yield* attempt.turns()) };
     } catch (caught) {
       ending = toEnding(caught, signal);
@@ -76,6 +76,7 @@ export async function* execute(
   } finally {
     signal.removeEventListener("abort", onAbort);
     cancelTimer();
+    stop.release();
     await attempt?.close();
   }
 }

@@ -2,9 +2,12 @@ import type { Clock } from "../../shared/clock.ts";
 import type { RunEventDraft } from "../../shared/contracts/event.ts";
 import { RunError } from "../../shared/errors.ts";
 import type { Model, ModelCompletion, ModelRequest, ModelStreamItem } from "../model/model.ts";
+import { linkAbort } from "./linked-abort.ts";
 
 /** At most 20 deltas a second: text that arrives faster waits for the next. */
 const DELTA_INTERVAL_MS = 50;
+/** Made once: an error for each turn would cost a stack for nobody to read. */
+const OVER = new RunError("internal", { message: "The model call is no longer needed." });
 
 export interface ModelTurn {
   readonly model: Model;
@@ -28,8 +31,8 @@ export interface ModelTurn {
  */
 export async function* runModelTurn(turn: ModelTurn): AsyncGenerator<RunEventDraft, ModelCompletion, void> {
   const { clock, request } = turn;
-  const stop = new AbortController();
-  const source = new ItemSource(turn.model, request, AbortSignal.any([turn.signal, stop.signal]));
+  const call = linkAbort(turn.signal);
+  const source = new ItemSource(turn.model, request, call.signal);
   let pending = "";
   let lastDelta = -Infinity;
   let bytesLeft = turn.maxTextBytes;
@@ -55,7 +58,8 @@ export async function* runModelTurn(turn: ModelTurn): AsyncGenerator<RunEventDra
       pending += item.text;
     }
   } finally {
-    stop.abort(new RunError("internal", { message: "The model call is no longer needed." }));
+    call.release();
+    call.abort(OVER);
     source.close();
   }
 }
