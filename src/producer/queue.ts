@@ -39,7 +39,12 @@ export async function openGrantQueue(options: {
 }): Promise<GrantQueue> {
   const { lane } = options;
   const bullmq = await import("bullmq");
-  const queue: Queue<JobData> = new bullmq.Queue(QUEUE_NAME, { connection: options.redis, prefix: lanePrefix(lane) });
+  const queue: Queue<JobData> = new bullmq.Queue(QUEUE_NAME, {
+    connection: options.redis,
+    prefix: lanePrefix(lane),
+    // The check is one INFO at the beginning: where that fails once, the queue would fail for ever.
+    skipVersionCheck: true,
+  });
   queue.on("error", options.onError);
   return {
     async add({ tenantId, runId, grant }) {

@@ -141,7 +141,12 @@ export class Connections {
     return {
       log: new RedisRunLog({ redis, ...(retentionMs === undefined ? {} : { retention: { ttlMs: retentionMs } }) }),
       followers,
-      openQueue: () => (queue ??= openQueue()),
+      openQueue: () =>
+        (queue ??= openQueue().catch((error: unknown) => {
+          // The next call tries again.
+          queue = undefined;
+          throw error;
+        })),
     };
   }
 }

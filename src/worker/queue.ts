@@ -51,7 +51,12 @@ const HELD_STATES: ReadonlySet<string> = new Set(["waiting", "active", "delayed"
 export async function openRunQueue(options: RunQueueOptions): Promise<RunQueue> {
   const bullmq = await import("bullmq");
   const prefix = lanePrefix(options.lane);
-  const queue: Queue<JobData> = new bullmq.Queue(QUEUE_NAME, { connection: options.redis, prefix });
+  const queue: Queue<JobData> = new bullmq.Queue(QUEUE_NAME, {
+    connection: options.redis,
+    prefix,
+    // The check is one INFO at the beginning: where that fails once, the queue would fail for ever.
+    skipVersionCheck: true,
+  });
   const open = (): Worker<JobData> =>
     listen(
       new bullmq.Worker<JobData>(

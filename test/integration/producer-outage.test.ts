@@ -164,6 +164,18 @@ test.concurrent("a closed producer refuses every call", async () => {
   await expectUnavailable(producer);
 });
 
+test.concurrent("runs get onto the queue although Redis refuses INFO, and did when the queue was opened", async () => {
+  await using redis = await startRedis();
+  const client = redis.client();
+  await using producer = new Producer({ redis: redis.url });
+  await expect(producer.result(RUN)).rejects.toMatchObject({ code: "run_not_found" }); // connected
+  await client.acl("SETUSER", "default", "-info");
+  await producer.enqueue(REQUEST);
+  await client.acl("SETUSER", "default", "+info");
+  await producer.enqueue(REQUEST);
+  expect(await client.llen("{sd:0}:runs:wait")).toBe(2);
+});
+
 test.concurrent("wrong credentials are said to be so, and are not in the message", async () => {
   await using redis = await startRedis({ args: ["--user", "app", "on", ">right-password-1", "~*", "&*", "+@all"] });
   await using producer = new Producer({
