@@ -124,6 +124,13 @@ describe("claim", () => {
     expect(claim.queuedAt).toBeLessThanOrEqual(claim.serverTime);
   });
 
+  it("hands over a request that nobody can change, all the way down", async () => {
+    const grant = await enqueueRun(log, { metadata: { order: "42" } });
+    const { request } = await claimRun(log, grant);
+    const parts = [request, request.limits, request.allowedCapabilities, request.metadata];
+    expect(parts.every((part) => part !== undefined && Object.isFrozen(part))).toBe(true);
+  });
+
   it("answers a re-sent claim with the same epoch and another one with the next", async () => {
     const grant = await enqueueRun(log);
     const first = await log.claim(grant, { claimId: "claim-a", worker: "a" });

@@ -1,5 +1,6 @@
 import type { RunRequest } from "../contracts/request.ts";
 import { RunError } from "../errors.ts";
+import { deepFreeze } from "../freeze.ts";
 import { toRunState, toTerminalState } from "./events.ts";
 import type {
   CancelFlag,
@@ -56,7 +57,7 @@ export function toClaimReply(reply: ScriptReply): ClaimReply {
       epoch: toNumber(epoch),
       sequence: toNumber(sequence),
       // Validated before it was written, and nobody else writes it.
-      request: JSON.parse(toText(request)) as RunRequest,
+      request: deepFreeze(JSON.parse(toText(request)) as RunRequest),
       queuedAt: toNumber(queuedAt),
       firstClaimedAt: toNumber(firstClaimedAt),
       lostAttempts: toNumber(lost),
