@@ -248,6 +248,34 @@ describe("append", () => {
 });
 
 describe("finish", () => {
+  it("writes nothing where the events before the end pass the journal limit, and takes the end alone", async () => {
+    log = new RedisRunLog({ redis: client, journalLimitBytes: 2_000 });
+    const grant = await enqueueRun(log);
+    const { owner } = await claimRun(log, grant);
+    const events = [deltaEvent(grant, 2), deltaEvent(grant, 3, { text: "x".repeat(2_000) })];
+    expect(await log.finish(owner, [...events, terminalEvent(grant, 4)], "succeeded")).toEqual({
+      kind: "journal_limit",
+    });
+    expect(await log.record(grant)).toMatchObject({ state: "running", sequence: 1, terminal: false });
+    expect(await log.read(grant, { fromSequence: 2, limit: 10 })).toEqual([]);
+    expect(await log.finish(owner, [terminalEvent(grant, 2, "limit_exceeded", 1)], "limit_exceeded")).toMatchObject({
+      kind: "finished",
+    });
+  });
+
+  it("does not count the terminal event itself against the journal limit", async () => {
+    const grant = await enqueueRun(log);
+    const { owner } = await claimRun(log, grant);
+    const { events } = runKeys(0, "acme", grant.runId);
+    const [[, [, queued = ""] = []] = ["", []]] = await client.xrange(events, "-", "+");
+    const delta = deltaEvent(grant, 2);
+    const journalLimitBytes = queued.length + JSON.stringify(delta).length;
+    const tight = new RedisRunLog({ redis: client, journalLimitBytes });
+    expect(await tight.finish(owner, [delta, terminalEvent(grant, 3)], "succeeded")).toMatchObject({
+      kind: "finished",
+    });
+  });
+
   it("gives record and stream their life, and none before", async () => {
     const grant = await enqueueRun(log);
     const { owner } = await claimRun(log, grant);

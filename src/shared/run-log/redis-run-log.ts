@@ -39,7 +39,7 @@ export interface RedisRunLogOptions {
     /** From a claim or a renewal to the next one. Default 15 000. */
     readonly renewedMs?: number;
   };
-  /** Bytes of a run's events before its last ones. Default 33 554 432, 32 MiB. */
+  /** Bytes of a run's events before its terminal one. Default 33 554 432, 32 MiB. */
   readonly journalLimitBytes?: number;
 }
 
@@ -127,7 +127,18 @@ export class RedisRunLog implements RunLog {
     const keys = runKeys(this.#lane, tenantId, runId);
     const reply = await this.#run("finish", {
       keys: [keys.record, keys.events],
-      args: [this.#prefix, tenantId, runId, epoch, first, state, this.#ttlMs, this.#grantLeaseMs, ...toTexts(events)],
+      args: [
+        this.#prefix,
+        tenantId,
+        runId,
+        epoch,
+        first,
+        state,
+        this.#ttlMs,
+        this.#grantLeaseMs,
+        this.#journalLimitBytes,
+        ...toTexts(events),
+      ],
     });
     return replies.toFinishReply(reply);
   }

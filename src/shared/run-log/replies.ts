@@ -78,7 +78,7 @@ export function toWriteReply(reply: ScriptReply): WriteReply {
 export function toFinishReply(reply: ScriptReply): FinishReply {
   const [kind, grants] = toList(reply);
   if (kind === "finished") return { kind, grants: toGrants(grants) };
-  if (kind === "fenced" || kind === "closed") return { kind };
+  if (kind === "fenced" || kind === "closed" || kind === "journal_limit") return { kind };
   throw unexpected(reply);
 }
 

@@ -83,7 +83,9 @@ export type WriteReply =
 
 export type FinishReply =
   | { readonly kind: "finished"; readonly grants: readonly Grant[] }
-  | { readonly kind: "fenced" | "closed" };
+  | { readonly kind: "fenced" | "closed" }
+  /** The events before the terminal one are too many: nothing was written, and the terminal one alone will be. */
+  | { readonly kind: "journal_limit" };
 
 export interface RunRef {
   readonly tenantId: string;
