@@ -13,7 +13,8 @@ import type { CallerTool } from "./worker/tools/tool.ts";
 export interface RunSkillOptions extends Omit<LocalRunRequest, "skill"> {
   /** A skill's directory: a path, relative to the working directory, or a `file://` URL. */
   readonly skill: string | URL;
-  readonly models: ModelRouter;
+  /** Default: the routes of `./skilldock.yaml` and the environment, as the command line takes them. */
+  readonly models?: ModelRouter;
   readonly tools?: readonly CallerTool[];
   /** Made at the first admitted workspace call, ended with the run. */
   readonly sandbox?: () => SandboxBackend | Promise<SandboxBackend>;
@@ -23,7 +24,7 @@ export interface RunSkillOptions extends Omit<LocalRunRequest, "skill"> {
 /**
  * Runs one skill in this process, without Redis.
  *
- *     for await (const item of runSkill({ skill: "./skills/hello", query: "Say hello.", models })) { … }
+ *     for await (const item of runSkill({ skill: "./skills/hello", query: "Say hello." })) { … }
  *
  * Yields every event, then the result (`item.type === "result"`). Aborting `signal` cancels and still delivers the
  * `cancelled` result; leaving early cleans up within 10 s.
@@ -42,9 +43,16 @@ export async function* runSkill(options: RunSkillOptions): AsyncGenerator<RunEve
   }
   await using executor = new Executor({
     catalog,
-    models,
+    models: models ?? (await configuredModels()),
     ...(tools === undefined ? {} : { tools }),
     ...(sandbox === undefined ? {} : { sandbox }),
   });
   yield* executor.run({ ...request, skill: found.ref }, signal === undefined ? {} : { signal });
+}
+
+/** Read at each call, so that nothing is read at import. */
+async function configuredModels(): Promise<ModelRouter> {
+  const { loadConfig } = await import("./shared/config/load-config.ts");
+  const { modelsOf } = await import("./worker/model/configured-models.ts");
+  return modelsOf(loadConfig({ env: process.env }));
 }

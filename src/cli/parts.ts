@@ -2,23 +2,8 @@ import type { Config } from "../shared/config/config.ts";
 import { RunError } from "../shared/errors.ts";
 import type { Logger } from "../shared/logging/logger.ts";
 import type { SandboxBackend } from "../sandbox/backend.ts";
-import type { ModelRouter } from "../worker/model/model.ts";
-import { createModelRouter, routesFromConfig } from "../worker/model/router.ts";
 
 /** Makes the parts that execute runs as the configuration says. */
-
-/** @throws {RunError} `invalid_configuration`: no models, or a route that cannot be built. */
-export function modelsOf(config: Config): ModelRouter {
-  const { models, readSecret, baseDirectory } = config;
-  if (models === undefined) {
-    const where =
-      config.file === undefined
-        ? "there is no skilldock.yaml here; name one with --config"
-        : `add them to ${config.file}`;
-    throw new RunError("invalid_configuration", { message: `No models are configured: ${where}.` });
-  }
-  return createModelRouter(routesFromConfig(models, { readSecret, baseDirectory }));
-}
 
 /** The factory of the sandbox backend; undefined where there is none. The engine is not asked before it is called. */
 export function sandboxOf(config: Config, logger?: Logger): (() => Promise<SandboxBackend>) | undefined {

@@ -6,7 +6,8 @@ import { EXIT, type ExitCode } from "./exit-codes.ts";
 import { formatPlural } from "./figures.ts";
 import { onInterrupt } from "./interrupts.ts";
 import { loadTools } from "./load-tools.ts";
-import { modelsOf, requireSandbox, sandboxOf } from "./parts.ts";
+import { modelsOf } from "../worker/model/configured-models.ts";
+import { requireSandbox, sandboxOf } from "./parts.ts";
 import { reportError } from "./report-error.ts";
 import type { CommonOptions } from "./common-options.ts";
 import { loadSettings } from "./settings.ts";
@@ -63,6 +64,7 @@ async function start(config: Config): Promise<RunningWorker> {
   if (sandbox !== undefined) await requireSandbox(sandbox);
   return startWorker({
     ...settings,
+    processMetrics: "include",
     skillsDirs: config.skills.directories,
     models,
     tools,

@@ -19,6 +19,15 @@ export const systemClock: Clock = {
   },
 };
 
+/** A clock that shows the time of another machine. @param offsetMs How far that one is ahead. */
+export function shiftedClock(clock: Clock, offsetMs: number): Clock {
+  return {
+    now: () => clock.now() + offsetMs,
+    monotonic: () => clock.monotonic(),
+    after: (ms, callback) => clock.after(ms, callback),
+  };
+}
+
 /** ISO 8601 UTC with milliseconds. */
 export function toIsoTime(epochMs: number): string {
   return new Date(epochMs).toISOString();

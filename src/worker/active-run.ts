@@ -18,13 +18,21 @@ export class ActiveRun {
   #deadline: number;
   readonly settled: Promise<void>;
   readonly settle: () => void;
+  /** Its last write is under way: that the log then calls it closed is its own doing. */
+  finishing = false;
 
   /** @param options.lockMs How long a confirmed lock is trusted: the lock's duration less a margin. */
-  constructor(options: { readonly owner: RunOwner; readonly jobId: string; readonly lockMs: number }) {
+  constructor(options: {
+    readonly owner: RunOwner;
+    readonly jobId: string;
+    readonly lockMs: number;
+    /** Monotonic ms at which the job was delivered: its lock is no younger. */
+    readonly deliveredAt: number;
+  }) {
     this.owner = options.owner;
     this.jobId = options.jobId;
     this.#lockMs = options.lockMs;
-    this.#deadline = performance.now() + options.lockMs;
+    this.#deadline = options.deliveredAt + options.lockMs;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.settled = promise;
     this.settle = resolve;

@@ -1,10 +1,12 @@
 import type { Logger } from "pino";
 import type { RunQueue } from "./queue.ts";
 import type { RunWorker } from "./run-worker.ts";
+import { within } from "./within.ts";
 
 /** Bounds of the steps of a close, in ms. With the grace they are all that it may take. */
 const CLOSE_STEP_MS = 2_000;
 const HAND_OVER_MS = 4_000;
+const LET_GO_MS = 5_000;
 
 /** Something that runs beside the runs. */
 export interface Loop {
@@ -27,26 +29,12 @@ export async function drainWorker(own: {
   await Promise.all([within(CLOSE_STEP_MS, loops.reconciler.stop()), loops.containers.stop()]);
   const drained = queue.drain().catch((error: unknown) => logger.warn({ err: error }, "queue did not close cleanly"));
   await within(own.graceMs, drained);
-  const left = [...runs.active.values()];
-  for (const run of left) run.handOver();
+  const left = runs.handOverAll();
   if (left.length > 0) {
     logger.warn({ runs: left.length }, "grace is over: handing runs over");
     await within(HAND_OVER_MS, Promise.all([drained, ...left.map((run) => run.settled)]));
   }
   await within(CLOSE_STEP_MS, loops.leases.stop());
-  await within(CLOSE_STEP_MS, parts.disposeAsync());
+  await within(LET_GO_MS, parts.disposeAsync());
   return { handedOver: left.length };
-}
-
-/** Waits for `work`, but no longer than `ms`. */
-async function within(ms: number, work: Promise<unknown>): Promise<void> {
-  const { promise: late, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  try {
-    await Promise.race([work, late]);
-  } catch {
-    // Whoever began the work reports its failure.
-  } finally {
-    clearTimeout(timer);
-  }
 }

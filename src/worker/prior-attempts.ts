@@ -17,7 +17,8 @@ export interface History {
 /**
  * Folds a run's stream: what was used, which receipts exist, whether starting over is safe.
  *
- * A model call without `model.completed` is charged by the text that was seen of it, and marked as estimated.
+ * A model call without `model.completed` is charged by the estimate of its input and the text that was seen of it, and
+ * marked as estimated. What earlier sandboxes lived is not in the stream and not counted.
  */
 export function foldHistory(
   events: Iterable<RunEvent>,
@@ -39,8 +40,9 @@ class Fold {
   #lastSequence = 0;
   #started = false;
   #effectsDispatched = false;
-  /** Bytes of text seen of the model call that is open; undefined: none is. */
-  #openText: number | undefined;
+  #skillDigest: string | undefined;
+  /** What is known of the model call that is open; undefined: none is. */
+  #openCall: { readonly inputTokens: number; textBytes: number } | undefined;
 
   constructor(registry: ToolRegistry) {
     this.#registry = registry;
@@ -51,6 +53,7 @@ class Fold {
     switch (event.type) {
       case "run.started":
         this.#started = true;
+        this.#skillDigest = event.data.skillDigest;
         break;
       case "run.resumed":
         this.#closeOpenCall();
@@ -58,16 +61,18 @@ class Fold {
       case "model.started":
         this.#closeOpenCall();
         this.#turns++;
-        this.#openText = 0;
+        this.#openCall = { inputTokens: event.data.inputTokensEstimate ?? 0, textBytes: 0 };
         break;
       case "model.delta":
-        this.#openText = (this.#openText ?? 0) + Buffer.byteLength(event.data.text);
+        if (this.#openCall !== undefined) this.#openCall.textBytes += Buffer.byteLength(event.data.text);
         break;
       case "model.completed":
         this.#completeCall(event.data);
         break;
       case "tool.call":
-        this.#effectsDispatched ||= outlastsAttempt(event.data.capabilityId, this.#registry);
+        // Arguments that were refused stand as the model's text: such a call was never dispatched.
+        this.#effectsDispatched ||=
+          typeof event.data.arguments === "object" && outlastsAttempt(event.data.capabilityId, this.#registry);
         break;
       case "tool.result":
       case "tool.blocked":
@@ -96,6 +101,7 @@ class Fold {
         outputBytes: this.#outputBytes,
         reason,
         lastSequence: this.#lastSequence,
+        ...(this.#skillDigest === undefined ? {} : { skillDigest: this.#skillDigest }),
       },
       effectsDispatched: this.#effectsDispatched,
       started: this.#started,
@@ -103,7 +109,7 @@ class Fold {
   }
 
   #completeCall(data: EventData<"model.completed">): void {
-    this.#openText = undefined;
+    this.#openCall = undefined;
     this.#toolCalls += data.toolCalls.length;
     this.#tokens.inputTokens += data.usage.inputTokens;
     this.#tokens.cachedInputTokens += data.usage.cachedInputTokens;
@@ -114,10 +120,11 @@ class Fold {
   }
 
   #closeOpenCall(): void {
-    if (this.#openText === undefined) return;
-    this.#tokens.outputTokens += estimateTokens(this.#openText);
+    if (this.#openCall === undefined) return;
+    this.#tokens.inputTokens += this.#openCall.inputTokens;
+    this.#tokens.outputTokens += estimateTokens(this.#openCall.textBytes);
     this.#estimated = true;
-    this.#openText = undefined;
+    this.#openCall = undefined;
   }
 }
 

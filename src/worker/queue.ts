@@ -3,6 +3,7 @@ import type { Redis } from "ioredis";
 import { RunError } from "../shared/errors.ts";
 import { jobId, lanePrefix, QUEUE_NAME } from "../shared/redis/keys.ts";
 import type { Grant } from "../shared/run-log/run-log.ts";
+import { within } from "./within.ts";
 
 /**
  * The worker's side of BullMQ: what may run now comes from here. It is at-least-once: one job may be delivered twice,
@@ -46,6 +47,7 @@ interface JobData extends Grant {
 
 /** Jobs whose delivery broke off: kept as failed this long, so that the sweep finds what became of them. */
 const FAILED_JOBS_KEPT = 1_000;
+const CLOSE_MS = 1_500;
 const HELD_STATES: ReadonlySet<string> = new Set(["waiting", "active", "delayed", "prioritized", "waiting-children"]);
 
 export async function openRunQueue(options: RunQueueOptions): Promise<RunQueue> {
@@ -97,14 +99,17 @@ export async function openRunQueue(options: RunQueueOptions): Promise<RunQueue> 
       return HELD_STATES.has(state);
     },
     rebuild() {
-      void worker.close(true).catch(options.onError);
+      // Not by force: what it still works on keeps its locks until it is done.
+      void worker.close().catch(options.onError);
       worker = open();
     },
     async drain() {
       await worker.close();
     },
     async [Symbol.asyncDispose]() {
-      await Promise.allSettled([worker.close(true), queue.close()]);
+      await within(CLOSE_MS, Promise.allSettled([worker.close(true), queue.close()]));
+      // What waits for Redis to come back never ends by itself.
+      await within(CLOSE_MS, worker.disconnect());
     },
   };
 }

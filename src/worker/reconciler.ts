@@ -14,6 +14,8 @@ export interface ReconcilerOptions {
   readonly intervalMs: number;
   /** Told what each pass saw. */
   readonly onSwept: (swept: SweepReply) => void;
+  /** Told of each run that was ended because it waited too long. */
+  readonly onExpired: () => void;
 }
 
 /**
@@ -90,6 +92,7 @@ export class Reconciler {
     const terminal = buildWaitingEnd({ run: { tenantId, runId }, queuedAt, now: Date.now(), state: "timed_out" });
     const reply = await log.endWaiting({ tenantId, runId }, { terminal, state: "timed_out" });
     if (reply.kind !== "ended") return;
+    this.#options.onExpired();
     await queue.add(reply.grants);
     logger.warn({ tenantId, runId }, "run waited longer than its limit and was ended");
   }

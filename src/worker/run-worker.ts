@@ -2,11 +2,13 @@ import type { Logger } from "pino";
 import type { RunEvent } from "../shared/contracts/event.ts";
 import type { RunRequest } from "../shared/contracts/request.ts";
 import type { RunResult } from "../shared/contracts/result.ts";
+import { shiftedClock } from "../shared/clock.ts";
 import { RunError } from "../shared/errors.ts";
 import { newNonce } from "../shared/ids.ts";
 import { runLogger } from "../shared/logging/run-logger.ts";
 import type { Claim, Grant, RunLog } from "../shared/run-log/run-log.ts";
 import { ActiveRun } from "./active-run.ts";
+import { ActiveRuns } from "./active-runs.ts";
 import { auditor, type Audit } from "./executor/audit.ts";
 import { EventStamper } from "./executor/event-stamper.ts";
 import { execute } from "./executor/execute.ts";
@@ -41,6 +43,8 @@ export type Delivery =
 
 /** Until an attempt of the same run that still cleans up here has probably settled. */
 const SETTLE_MS = 1_000;
+/** How long an outage is waited out to give a run back. */
+const HAND_BACK_MS = 3_000;
 
 /**
  * Carries out delivered jobs: claims the run, pumps the executor into the run log, ends the run.
@@ -51,32 +55,46 @@ const SETTLE_MS = 1_000;
  */
 export class RunWorker {
   readonly #options: RunWorkerOptions;
-  readonly #active = new Map<string, ActiveRun>();
+  readonly #active = new ActiveRuns();
+  #handingOver = false;
 
   constructor(options: RunWorkerOptions) {
     this.#options = options;
   }
 
-  /** Runs that execute now, by job id. */
-  get active(): ReadonlyMap<string, ActiveRun> {
+  get active(): ActiveRuns {
     return this.#active;
+  }
+
+  /** Hands over every run that executes now, and those that are about to. @returns The former. */
+  handOverAll(): readonly ActiveRun[] {
+    this.#handingOver = true;
+    const runs = [...this.#active];
+    for (const run of runs) run.handOver();
+    return runs;
   }
 
   /** @throws {RunError} `redis_unavailable`: nothing is known; the job's lock decides. */
   async deliver(grant: Grant, jobId: string): Promise<Delivery> {
-    if (this.#active.has(jobId)) return { kind: "put_back", delayMs: SETTLE_MS };
-    const { log, dependencies, lockMs } = this.#options;
-    const claimant = { claimId: newNonce(), worker: dependencies.worker };
-    const reply = await untilAnswered(AbortSignal.timeout(lockMs), async () => log.claim(grant, claimant));
-    if (reply.kind !== "claimed") return { kind: "nothing" };
-    const owner = { tenantId: grant.tenantId, runId: grant.runId, epoch: reply.claim.epoch };
-    const active = new ActiveRun({ owner, jobId, lockMs: this.#options.lockMs });
-    this.#active.set(jobId, active);
+    const deliveredAt = performance.now();
+    if (this.#handingOver) return { kind: "put_back", delayMs: 0 };
+    if (!this.#active.reserve(grant)) return { kind: "put_back", delayMs: SETTLE_MS };
     try {
-      return await this.#attempt(active, reply.claim);
+      const { log, dependencies, lockMs } = this.#options;
+      const claimant = { claimId: newNonce(), worker: dependencies.worker };
+      const reply = await untilAnswered(AbortSignal.timeout(lockMs), async () => log.claim(grant, claimant));
+      if (reply.kind !== "claimed") return { kind: "nothing" };
+      const owner = { tenantId: grant.tenantId, runId: grant.runId, epoch: reply.claim.epoch };
+      const active = new ActiveRun({ owner, jobId, lockMs, deliveredAt });
+      this.#active.add(active);
+      if (this.#handingOver) active.handOver();
+      try {
+        return await this.#attempt(active, reply.claim);
+      } finally {
+        active.settle();
+      }
     } finally {
-      this.#active.delete(jobId);
-      active.settle();
+      this.#active.release(grant);
     }
   }
 
@@ -86,11 +104,11 @@ export class RunWorker {
     const observer = this.#options.observe(request);
     if (claim.cancel !== undefined) active.cancel(claim.cancel.reason);
     try {
-      const history = claim.epoch === 1 ? undefined : await this.#readHistory(claim);
+      const history = claim.epoch === 1 ? undefined : await this.#readHistory(active, claim);
       const execution = toExecution(claim, history);
-      observer.claimed(claim);
+      observer.began(claim, execution.prior?.usage);
       logger.info({ skill: request.skill, lostAttempts: claim.lostAttempts }, "attempt started");
-      const { result, grants } = await this.#pump({ active, claim, execution, observer });
+      const { result, grants } = await this.#pump({ active, claim, execution, observer, logger });
       observer.ended(result);
       logger.info(
         { status: result.status, code: result.error?.code, usage: result.usage, durationMs: result.timings.durationMs },
@@ -107,7 +125,9 @@ export class RunWorker {
       // Where only the lock is in doubt, the job goes back: whoever claims next takes over.
       if (error.kind === "lock_lost") return { kind: "put_back", delayMs: 0 };
       if (error.kind !== "handed_over") return { kind: "nothing" };
-      const outcome = await this.#options.log.handBack(active.owner);
+      const outcome = await untilAnswered(AbortSignal.timeout(HAND_BACK_MS), async () =>
+        this.#options.log.handBack(active.owner),
+      );
       return outcome === "handed_back" ? { kind: "put_back", delayMs: 0 } : { kind: "nothing" };
     }
   }
@@ -117,16 +137,18 @@ export class RunWorker {
     readonly claim: Claim;
     readonly execution: Execution;
     readonly observer: RunObserver;
+    readonly logger: Logger;
   }): Promise<{ readonly result: RunResult; readonly grants: readonly Grant[] }> {
     const { active, claim, execution, observer } = pump;
     const { dependencies } = this.#options;
-    const offsetMs = claim.serverTime - dependencies.clock.now();
+    // All times of a run are the server's: when it was queued and begun, when its wall clock ends, when events happen.
+    const clock = shiftedClock(dependencies.clock, claim.serverTime - dependencies.clock.now());
     const stamper = new EventStamper({
       runId: claim.request.runId,
       tenantId: claim.request.tenantId,
       attempt: claim.epoch,
       lastSequence: claim.sequence,
-      now: () => dependencies.clock.now() + offsetMs,
+      now: () => clock.now(),
     });
     const writer = new RunWriter({
       log: this.#options.log,
@@ -137,13 +159,29 @@ export class RunWorker {
       onFenced: () => active.fence(),
     });
     const tell = this.#teller(observer);
-    const unsealed = await drain({ drafts: execute(execution, dependencies, active.signal), stamper, writer, tell });
+    const onFault: ExecutionDependencies["onFault"] = ({ error, callId }) =>
+      pump.logger.warn({ err: error, callId }, "behind a failure of this run");
+    const drafts = execute(execution, { ...dependencies, clock, onFault }, active.signal);
+    const unsealed = await drain({ drafts, stamper, writer, tell });
     await writer.landed();
-    if (writer.overflowed) stamper.rewind(writer.written);
-    const { event, result } = stamper.seal(writer.overflowed ? asOverflow(unsealed) : unsealed);
-    const grants = await writer.finish(event, result.status);
-    tell(event);
-    return { result, grants };
+    active.finishing = true;
+    const { terminal, grants } = await this.#finish(unsealed, stamper, writer);
+    tell(terminal.event);
+    return { result: terminal.result, grants };
+  }
+
+  /** Seals the result and writes the end. Where the journal has no room for the last events, the end stands without them. */
+  async #finish(
+    unsealed: UnsealedResult,
+    stamper: EventStamper,
+    writer: RunWriter,
+  ): Promise<{ readonly terminal: ReturnType<EventStamper["seal"]>; readonly grants: readonly Grant[] }> {
+    for (;;) {
+      if (writer.overflowed) stamper.rewind(writer.written);
+      const terminal = stamper.seal(writer.overflowed ? asOverflow(unsealed) : unsealed);
+      const grants = await writer.finish(terminal.event, terminal.result.status);
+      if (grants !== "journal_limit") return { terminal, grants };
+    }
   }
 
   #teller(observer: RunObserver): (event: RunEvent) => void {
@@ -154,45 +192,52 @@ export class RunWorker {
     };
   }
 
-  async #readHistory(claim: Claim): Promise<History> {
+  /** @returns `unreadable` where the stream contradicts the record: the run cannot go on, but it can end. */
+  async #readHistory(active: ActiveRun, claim: Claim): Promise<History | "unreadable"> {
     const { log, dependencies } = this.#options;
     const events: RunEvent[] = [];
-    while (events.length < claim.sequence) {
-      const page = await log.read(claim.request, { fromSequence: events.length + 1, limit: READ_PAGE });
-      if (page.length === 0)
-        throw new RunError("internal", { message: "The run's stream is shorter than its record says." });
-      events.push(...page);
+    try {
+      while (events.length < claim.sequence) {
+        const from = { fromSequence: events.length + 1, limit: READ_PAGE };
+        const page = await untilAnswered(active.writeSignal, async () => log.read(claim.request, from));
+        if (page.length === 0) return "unreadable";
+        events.push(...page);
+      }
+    } catch (error) {
+      if (error instanceof RunError && error.code === "internal") return "unreadable";
+      throw error;
     }
-    return foldHistory(events, {
-      registry: dependencies.tools,
-      reason: claim.handedOver ? "handed_over" : "worker_lost",
-    });
+    const reason = claim.handedOver ? "handed_over" : "worker_lost";
+    return foldHistory(events, { registry: dependencies.tools, reason });
   }
 }
 
-function toExecution(claim: Claim, history: History | undefined): Execution {
+function toExecution(claim: Claim, history: History | "unreadable" | undefined): Execution {
+  const known = history === "unreadable" ? undefined : history;
+  const refusal = refusalOf(claim, history);
   return {
     request: claim.request,
     attempt: claim.epoch,
     queuedAt: claim.queuedAt,
     startedAt: claim.firstClaimedAt,
     // An earlier claim that wrote nothing has used nothing: this is the first start.
-    ...(history?.started === true ? { prior: history.prior } : {}),
-    ...refusalOf(claim, history),
+    ...(known?.started === true ? { prior: known.prior } : {}),
+    ...(refusal === undefined ? {} : { refusal }),
   };
 }
 
-/** What this attempt may not even begin: too late, lost too often, or not to be repeated. */
-function refusalOf(claim: Claim, history: History | undefined): Pick<Execution, "refusal"> {
+/** Why this attempt may not even begin: lost too often, too late, unreadable, or not to be repeated. */
+function refusalOf(claim: Claim, history: History | "unreadable" | undefined): RunError | undefined {
   const { limits, onWorkerLoss } = claim.request;
   if (claim.lostAttempts >= limits.maxAttempts) {
-    return { refusal: new RunError("poisoned", { details: { lostAttempts: claim.lostAttempts } }) };
+    return new RunError("poisoned", { details: { lostAttempts: claim.lostAttempts } });
   }
   if (claim.epoch === 1 && claim.serverTime - claim.queuedAt > limits.maxQueueWaitMs) {
-    return { refusal: new RunError("queue_expired", { details: { maxQueueWaitMs: limits.maxQueueWaitMs } }) };
+    return new RunError("queue_expired", { details: { maxQueueWaitMs: limits.maxQueueWaitMs } });
   }
-  if (history?.effectsDispatched === true && onWorkerLoss === "fail") return { refusal: new RunError("worker_lost") };
-  return {};
+  if (history === "unreadable") return new RunError("internal", { message: "The run's events are damaged." });
+  if (history?.effectsDispatched === true && onWorkerLoss === "fail") return new RunError("worker_lost");
+  return undefined;
 }
 
 /** Pumps the executor's events into the log until it returns. A full journal is thrown into it, and ends it. */

@@ -88,10 +88,11 @@ export class RunWriter {
    * Writes what waits and the terminal event, in one step, and ends the run. To be called after `landed`;
    * the terminal event of an overflowed journal follows `written`.
    *
-   * @returns What may start now.
+   * @returns What may start now; `journal_limit` where the journal has no room for what waits: it is lost, the writer has
+   *   overflowed, and the terminal event is to be sealed and sent again, alone.
    * @throws {RunInterrupt} `fenced`; `signal.reason`.
    */
-  async finish(terminal: RunEvent, state: RunResult["status"]): Promise<readonly Grant[]> {
+  async finish(terminal: RunEvent, state: RunResult["status"]): Promise<readonly Grant[] | "journal_limit"> {
     if (this.#failure !== undefined && !this.overflowed) throw this.#failure;
     const events = [...this.#waiting, terminal];
     this.#waiting = [];
@@ -99,6 +100,10 @@ export class RunWriter {
       this.#options.log.finish(this.#options.owner, events, state),
     );
     if (reply.kind === "finished") return reply.grants;
+    if (reply.kind === "journal_limit" && !this.overflowed) {
+      this.#failure = new RunError("journal_limit");
+      return "journal_limit";
+    }
     this.#options.onFenced();
     throw new RunInterrupt("fenced");
   }

@@ -1,5 +1,3 @@
-import type { ActiveRun } from "./active-run.ts";
-
 /** Runs wait, there is room, and none was taken for this long: something is wrong with the queue's connection. */
 const STUCK_AFTER_MS = 60_000;
 
@@ -9,13 +7,13 @@ const STUCK_AFTER_MS = 60_000;
  *     serving → stuck (first time: rebuild) → stuck again (give up) ; any run taken → serving
  */
 export class StuckWatch {
-  readonly #options: { readonly concurrency: number; readonly active: ReadonlyMap<string, ActiveRun> };
+  readonly #options: { readonly concurrency: number; readonly active: { readonly size: number } };
   #since: number | undefined;
   #times = 0;
   /** Called each time the worker has been stuck for a minute. */
   onStuck: (stuck: { readonly again: boolean }) => void = () => undefined;
 
-  constructor(options: { readonly concurrency: number; readonly active: ReadonlyMap<string, ActiveRun> }) {
+  constructor(options: { readonly concurrency: number; readonly active: { readonly size: number } }) {
     this.#options = options;
   }
 

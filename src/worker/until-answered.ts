@@ -11,12 +11,12 @@ const RETRY_PAUSE_MS = 200;
  */
 export async function untilAnswered<T>(signal: AbortSignal, send: () => Promise<T>): Promise<T> {
   for (;;) {
+    signal.throwIfAborted();
     try {
       return await send();
     } catch (error) {
       if (!(error instanceof RunError) || error.code !== "redis_unavailable") throw error;
-      signal.throwIfAborted();
-      await pause(RETRY_PAUSE_MS, undefined, { signal }).catch(() => signal.throwIfAborted());
+      await pause(RETRY_PAUSE_MS, undefined, { signal }).catch(() => undefined);
     }
   }
 }

@@ -22,6 +22,8 @@ export interface WorkerOptions {
   readonly metricsPort?: number;
   /** Default 127.0.0.1. */
   readonly metricsHost?: string;
+  /** Also what the Node process uses. For the one worker that a process is for. Default `omit`. */
+  readonly processMetrics?: "include" | "omit";
   /** How long `close` lets runs finish before it hands them over. Default 20,000. */
   readonly graceMs?: number;
   /** BullMQ's lock: a worker that is silent for so long loses its runs. Default 10,000. */

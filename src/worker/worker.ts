@@ -41,7 +41,7 @@ export interface RunningWorker extends AsyncDisposable {
 }
 
 const SWEEP_CONTAINERS_MS = 60_000;
-/** A confirmed lock is trusted for its duration less this share. */
+/** A confirmed lock is trusted for its duration less this share; it is looked at ten times in its duration. */
 const LOCK_MARGIN = 0.2;
 
 /** What a worker is made of, opened in this order. */
@@ -68,6 +68,9 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
   const core = await openCore(settings, opened);
   const runs = makeRunWorker(settings, core);
   const watch = new StuckWatch({ concurrency: settings.concurrency, active: runs.active });
+  let draining = false;
+  const health = await openHealth(settings, core, { watch, isDraining: () => draining });
+  if (health !== undefined) opened.defer(() => health.close());
   const queue = opened.use(await openQueue(settings, core, { runs, watch }));
   const loops = startLoops(settings, core, { runs, queue, watch });
   for (const loop of Object.values(loops)) opened.defer(async () => loop.stop());
@@ -76,10 +79,7 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
     if (again) fail(new RunError("internal", { message: "The worker takes no runs although some wait." }));
     else queue.rebuild();
   };
-  let draining = false;
-  const health = await openHealth(settings, core, { watch, isDraining: () => draining });
   const parts = opened.move();
-  if (health !== undefined) parts.defer(() => health.close());
   core.logger.info(
     { worker: core.name, skills: core.catalog.skills.length, catalogDigest: core.catalog.digest },
     "worker ready",
@@ -114,7 +114,7 @@ async function openCore(settings: WorkerSettings, parts: AsyncDisposableStack): 
     skills: catalog.skills.map((skill) => skill.ref),
     capabilities: [...tools.keys()],
     models: settings.models.routes.map((route) => route.id),
-    defaultMetrics: "include",
+    defaultMetrics: settings.processMetrics ?? "omit",
   });
   const redis = await connectRedis(settings.redis, { role: "request", name: "skilldock-worker" });
   parts.defer(() => closeRedis(redis));
@@ -180,10 +180,10 @@ async function openQueue(
     },
     onLocksRenewed: (jobs) => {
       const now = performance.now();
-      for (const job of jobs) runs.active.get(job)?.lockRenewed(now);
+      for (const job of jobs) runs.active.byJob(job)?.lockRenewed(now);
     },
     onLocksLost: (jobs) => {
-      for (const job of jobs) runs.active.get(job)?.loseLock();
+      for (const job of jobs) runs.active.byJob(job)?.loseLock();
     },
     onError: (error) => core.logger.warn({ err: error }, "queue error"),
   });
@@ -201,7 +201,8 @@ function startLoops(
     log,
     logger,
     active: own.runs.active,
-    intervalMs: Math.min(1_000, Math.floor(settings.lockDurationMs / 4)),
+    checkMs: Math.min(1_000, Math.floor(settings.lockDurationMs / 10)),
+    renewMs: Math.min(1_000, Math.floor(settings.lockDurationMs / 4)),
   });
   const reconciler = new Reconciler({
     log,
@@ -212,6 +213,7 @@ function startLoops(
       metrics.backlogRuns(swept.waiting);
       own.watch.sawWaiting(swept.waiting);
     },
+    onExpired: () => metrics.runEnded({ status: "timed_out", skill: undefined, durationSeconds: 0 }),
   });
   leases.start();
   reconciler.start();

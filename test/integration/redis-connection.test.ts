@@ -19,7 +19,7 @@ describe("a connection", () => {
     const connecting = connectRedis(`redis://user:secret@127.0.0.1:${port}`, {
       role: "request",
       name: "t",
-      connectTimeoutMs: 100,
+      connectTimeoutMs: 2_000,
     });
     const error: unknown = await connecting.catch((caught: unknown) => caught);
     expect(error).toMatchObject({

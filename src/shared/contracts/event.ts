@@ -53,11 +53,19 @@ export const eventDataSchemas = {
     required: ["worker", "fromSequence", "reason"],
     properties: {
       worker: text,
+      catalogDigest: digest,
+      skill: text,
+      skillDigest: digest,
+      model: text,
       fromSequence: count,
       reason: { type: "string", description: "worker_lost or handed_over." },
     },
   },
-  "model.started": { type: "object", required: ["turn"], properties: { turn } },
+  "model.started": {
+    type: "object",
+    required: ["turn"],
+    properties: { turn, inputTokensEstimate: { ...count, description: "What the call sends, by our estimate." } },
+  },
   "model.delta": { type: "object", required: ["turn", "text"], properties: { turn, text } },
   "model.completed": {
     type: "object",

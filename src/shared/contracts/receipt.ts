@@ -3,7 +3,7 @@ import type { SchemaType } from "./schema-type.ts";
 
 const digest = { type: "string", pattern: "^sha256:[0-9a-f]{64}$" } as const;
 
-/** What happened to one tool call. One receipt for every call of every admitted or refused batch. */
+/** What happened to one tool call. One receipt for every call that was dispatched or refused. */
 export const receiptSchema = {
   $schema: "https://json-schema.org/draft/2020-12/schema",
   $id: "https://skilldock.dev/contracts/receipt.schema.json",
@@ -46,6 +46,15 @@ export const receiptSchema = {
     bytesOut: { type: "integer", minimum: 0, description: "UTF-8 bytes of the output." },
     truncated: { type: "boolean", description: "The model saw less than the tool produced." },
     attempt: { type: "integer", minimum: 1 },
+    resource: {
+      type: "object",
+      required: ["path", "digest"],
+      properties: {
+        path: { type: "string", description: "Virtual path under /workspace." },
+        digest: { ...digest, description: "SHA-256 of the bytes that were read." },
+      },
+      description: "Succeeded reads whose whole text reached the model: what was read.",
+    },
     policyDigest: { ...digest, description: "Workspace calls only: SHA-256 of the canonical workspace policy." },
   },
 } as const satisfies JSONSchema;

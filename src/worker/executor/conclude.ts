@@ -1,23 +1,24 @@
 import { toIsoTime } from "../../shared/clock.ts";
 import { toRunError, RunError } from "../../shared/errors.ts";
+import type { Receipt } from "../../shared/contracts/receipt.ts";
 import type { RunResult, TerminalState, Usage } from "../../shared/contracts/result.ts";
 import type { Execution, ExecutionDependencies, UnsealedResult } from "./execution.ts";
-import type { Journal } from "./journal.ts";
+import { evidenceOf } from "./evidence.ts";
 import { Meter } from "./meter.ts";
 import type { Plan } from "./prepare.ts";
 
-/** How the loop ended. `stopped`: by what was thrown. */
+/** How the loop ended. `stopped`: by an error that may end a run. */
 export type Ending =
   | { readonly status: "succeeded"; readonly outputText: string; readonly output?: unknown }
   | { readonly status: "cancelled"; readonly reason: string | undefined }
-  | { readonly status: "stopped"; readonly error: unknown };
+  | { readonly status: "stopped"; readonly error: RunError };
 
 export interface Conclusion {
   readonly execution: Execution;
   readonly dependencies: ExecutionDependencies;
   /** Undefined where the run was denied before turn 1. */
   readonly plan: Plan | undefined;
-  readonly journal: Journal;
+  readonly receipts: readonly Receipt[];
   readonly meter: Meter | undefined;
   readonly sandboxMs: number;
   readonly ending: Ending;
@@ -29,7 +30,7 @@ export interface Conclusion {
 
 /** Builds the one result of a run. A pure function, but for the clock. */
 export function concludeRun(conclusion: Conclusion): UnsealedResult {
-  const { execution, dependencies, plan, journal, ending } = conclusion;
+  const { execution, dependencies, plan, receipts, ending } = conclusion;
   const { request } = execution;
   return {
     type: "result",
@@ -37,8 +38,8 @@ export function concludeRun(conclusion: Conclusion): UnsealedResult {
     runId: request.runId,
     tenantId: request.tenantId,
     ...outcomeOf(conclusion),
-    receipts: [...journal.receipts],
-    evidence: [...journal.evidence(plan?.skill)],
+    receipts,
+    evidence: evidenceOf(receipts, plan?.skill),
     usage: usageOf(conclusion),
     ...(plan?.skill === undefined ? {} : { skill: { ref: plan.skill.ref, digest: plan.skill.digest } }),
     ...(conclusion.confirmed ? {} : { sandboxUnconfirmed: true }),
@@ -66,7 +67,7 @@ function outcomeOf({ ending }: Conclusion): OutcomeFields {
       ...(ending.reason === undefined ? {} : { cancelReason: ending.reason }),
     };
   }
-  const error = toEndingError(ending.error);
+  const { error } = ending;
   return { status: terminalStateOf(error), outputText: "", error: error.toBody() };
 }
 

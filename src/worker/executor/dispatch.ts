@@ -1,4 +1,5 @@
 import { canonicalJson, sha256Digest } from "../../shared/contracts/digest.ts";
+import type { Receipt } from "../../shared/contracts/receipt.ts";
 import { toIsoTime, type Clock } from "../../shared/clock.ts";
 import type { RunEventDraft } from "../../shared/contracts/event.ts";
 import { RunError, toRunError } from "../../shared/errors.ts";
@@ -7,7 +8,6 @@ import { callCallerTool } from "../tools/caller-call.ts";
 import { failed, textDigest, toReceipt, type CallFacts, type ToolOutcome } from "../tools/outcome.ts";
 import { callWorkspace } from "../tools/workspace-call.ts";
 import { RunInterrupt, type Execution } from "./execution.ts";
-import type { Journal } from "./journal.ts";
 import type { RunSandbox } from "./run-sandbox.ts";
 
 /** What the calls of a batch share. */
@@ -20,6 +20,8 @@ export interface CallDesk {
   readonly signal: AbortSignal;
   readonly sandbox: RunSandbox | undefined;
   readonly policyDigest: string;
+  /** Told of what lies behind a failed call: for logs. */
+  readonly onFault: (fault: { readonly error: unknown; readonly callId: string }) => void;
 }
 
 type Events = AsyncGenerator<RunEventDraft, string, void>;
@@ -31,8 +33,8 @@ type Events = AsyncGenerator<RunEventDraft, string, void>;
  * @throws {RunError} `sandbox_unavailable`, `sandbox_failed`: the run cannot go on. Or `signal.reason`; the call's
  *   receipt is `indeterminate` then, and its result is still yielded where the run will end with one.
  */
-export async function* runCall(verdict: Verdict, desk: CallDesk, journal: Journal): Events {
-  if (verdict.kind === "blocked") return yield* blockCall(verdict, desk, journal);
+export async function* runCall(verdict: Verdict, desk: CallDesk, receipts: Receipt[]): Events {
+  if (verdict.kind === "blocked") return yield* blockCall(verdict, desk, receipts);
   const { capability, call } = verdict;
   const facts = factsOf(verdict, desk);
   desk.signal.throwIfAborted();
@@ -64,7 +66,7 @@ export async function* runCall(verdict: Verdict, desk: CallDesk, journal: Journa
   }
   const times = { startedAt: toIsoTime(startedAt), durationMs: desk.clock.monotonic() - startedAtMonotonic };
   const receipt = toReceipt(facts, outcome, times);
-  journal.add(receipt, outcome.resource);
+  receipts.push(receipt);
   yield { type: "tool.result", data: { callId: call.callId, receipt, output: outcome.output } };
   if (broken !== undefined) throw broken;
   return outcome.output;
@@ -88,16 +90,17 @@ async function dispatch(verdict: Extract<Verdict, { kind: "admitted" }>, desk: C
     remainingMs: desk.endsAt - clock.now(),
     signal,
     clock,
+    onFault: (error) => desk.onFault({ error, callId: call.callId }),
   });
 }
 
-async function* blockCall(verdict: Extract<Verdict, { kind: "blocked" }>, desk: CallDesk, journal: Journal): Events {
+async function* blockCall(verdict: Extract<Verdict, { kind: "blocked" }>, desk: CallDesk, receipts: Receipt[]): Events {
   const { call, rule, problem } = verdict;
   const { window } = desk;
   const code = rule === "truncated" ? "invalid_arguments" : "tool_not_allowed";
   const outcome = failed(code, { status: "blocked", message: problem });
   const receipt = toReceipt(factsOf(verdict, desk), outcome, { startedAt: toIsoTime(desk.clock.now()), durationMs: 0 });
-  journal.add(receipt, undefined);
+  receipts.push(receipt);
   yield {
     type: "tool.blocked",
     data: {

@@ -20,6 +20,8 @@ export interface ExecutionDependencies {
   readonly worker: string;
   /** Which installation the sandboxes belong to. */
   readonly installation: string;
+  /** Told of what lies behind a failure that the result only names: for logs. Never throws. */
+  readonly onFault?: (fault: { readonly error: unknown; readonly callId?: string }) => void;
 }
 
 /** What earlier attempts of the run have used. Limits count across attempts. */
@@ -31,6 +33,8 @@ export interface PriorAttempts {
   readonly reason: "worker_lost" | "handed_over";
   /** Last sequence written before this attempt. */
   readonly lastSequence: number;
+  /** The digest of the skill that the first attempt ran with. */
+  readonly skillDigest?: string;
 }
 
 export interface Execution {

@@ -3,7 +3,6 @@ import type { Usage } from "../../shared/contracts/result.ts";
 import { RunError } from "../../shared/errors.ts";
 import { costMicroUsd } from "../model/cost.ts";
 import type { ModelPrice, ModelUsage } from "../model/model.ts";
-import { estimateTokens } from "../model/token-estimate.ts";
 
 /** Counts what a run uses, across its attempts, and says when a limit is reached. */
 export class Meter {
@@ -53,24 +52,31 @@ export class Meter {
     return this.#limits.maxOutputBytes - this.#outputBytes;
   }
 
-  /** Tokens that the run may still use; Infinity where there is no limit. */
-  get tokensLeft(): number {
-    return (this.#limits.maxTotalTokens ?? Infinity) - this.#inputTokens - this.#outputTokens;
+  /**
+   * Output tokens that one more call may have; Infinity where nothing bounds them. Below 1: it may not be made.
+   *
+   * @param inputTokens What the call sends, estimated.
+   * @throws {RunError} `token_limit`, `cost_limit`.
+   */
+  outputTokensLeft(inputTokens: number): number {
+    const { maxTotalTokens, maxCostUsd } = this.#limits;
+    const byTokens = (maxTotalTokens ?? Infinity) - this.#inputTokens - this.#outputTokens - inputTokens;
+    if (byTokens < 1) throw limit("token_limit", { maxTotalTokens });
+    if (maxCostUsd === undefined || this.#price === undefined) return byTokens;
+    // A price per million tokens in USD is one in micro-USD per token.
+    const microUsd = maxCostUsd * 1_000_000 - this.#costMicroUsd - inputTokens * this.#price.input;
+    const byCost = this.#price.output === 0 ? Infinity : Math.floor(microUsd / this.#price.output);
+    if (microUsd < 0 || byCost < 1) throw limit("cost_limit", { maxCostUsd });
+    return Math.min(byTokens, byCost);
   }
 
   /**
    * Begins a turn with one model call.
    *
-   * @param requestBytes Size of what is sent, for the estimate of its tokens.
-   * @throws {RunError} `max_turns`, `token_limit`, `cost_limit`: the call may not be made.
+   * @throws {RunError} `max_turns`.
    */
-  beginTurn(requestBytes: number): void {
+  beginTurn(): void {
     if (this.#turns >= this.#limits.maxTurns) throw limit("max_turns", { maxTurns: this.#limits.maxTurns });
-    if (this.tokensLeft <= estimateTokens(requestBytes))
-      throw limit("token_limit", { maxTotalTokens: this.#limits.maxTotalTokens });
-    if (this.#costMicroUsd >= (this.#limits.maxCostUsd ?? Infinity) * 1_000_000) {
-      throw limit("cost_limit", { maxCostUsd: this.#limits.maxCostUsd });
-    }
     this.#turns++;
     this.#modelCalls++;
   }

@@ -1,10 +1,9 @@
 import { ERROR_TABLE, RunError } from "../../shared/errors.ts";
-import type { RunRequest } from "../../shared/contracts/request.ts";
 import type { Catalog, Skill } from "../catalog/catalog.ts";
 import { effectiveCapabilities } from "../catalog/narrowing.ts";
 import type { ModelRoute, ModelTool } from "../model/model.ts";
 import type { AdmissionWindow } from "../tools/admission.ts";
-import type { ExecutionDependencies } from "./execution.ts";
+import type { Execution, ExecutionDependencies } from "./execution.ts";
 
 /** What a run runs with, settled before its first turn and not changed after. */
 export interface Plan {
@@ -16,13 +15,18 @@ export interface Plan {
 }
 
 /**
- * Settles skill, model and tools of a run: everything that can deny it before turn 1.
+ * Settles skill, model and tools of a run: everything that can deny it before turn 1. A later attempt runs with the
+ * skill that the first one ran with, or not at all.
  *
  * @throws {RunError} `skill_not_found`, `skill_invalid`, `skill_digest_mismatch`, `unknown_model`, `model_not_allowed`,
  *   `network_denied`, `unknown_capability`, `workspace_unavailable`.
  */
-export function prepare(request: RunRequest, dependencies: ExecutionDependencies): Plan {
+export function prepare(execution: Execution, dependencies: ExecutionDependencies): Plan {
+  const { request, prior } = execution;
   const skill = request.skill === undefined ? undefined : findSkill(request.skill, dependencies.catalog);
+  if (skill !== undefined && prior?.skillDigest !== undefined && prior.skillDigest !== skill.digest) {
+    throw mismatch(prior.skillDigest, skill);
+  }
   const { route, model } = dependencies.models.resolve(request.model);
   if (request.limits.maxCostUsd !== undefined && route.pricePerMillion === undefined) {
     throw new RunError("model_not_allowed", {
@@ -44,9 +48,13 @@ function findSkill(pinned: string, catalog: Catalog): Skill {
     throw new RunError("skill_invalid", { message: `The skill ${ref} could not be loaded: ${diagnostic.message}` });
   }
   if (digest !== undefined && digest !== skill.digest) {
-    throw new RunError("skill_digest_mismatch", { details: { pinned: digest, held: skill.digest } });
+    throw mismatch(digest, skill);
   }
   return skill;
+}
+
+function mismatch(wanted: string, skill: Skill): RunError {
+  return new RunError("skill_digest_mismatch", { details: { wanted, held: skill.digest } });
 }
 
 function allowCapabilities(ids: readonly string[], dependencies: ExecutionDependencies): ReadonlySet<string> {

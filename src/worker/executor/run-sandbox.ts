@@ -1,6 +1,7 @@
-import type { Clock } from "../../shared/clock.ts";
+import { systemClock, type Clock } from "../../shared/clock.ts";
 import type { RunRequest } from "../../shared/contracts/request.ts";
 import { RunError } from "../../shared/errors.ts";
+import { untilAborted } from "../../shared/until-aborted.ts";
 import type { Sandbox, SandboxBackend } from "../../sandbox/backend.ts";
 import { Workspace } from "../../sandbox/workspace.ts";
 import type { Skill } from "../catalog/catalog.ts";
@@ -50,7 +51,7 @@ export class RunSandbox {
     if (this.#closing !== undefined) throw new RunError("sandbox_failed", { message: "The run's sandbox is closed." });
     if (this.#workspace !== undefined) return this.#workspace;
     const { request, skill, clock } = this.#options;
-    const backend = await this.#options.backend();
+    const backend = await untilAborted(signal, async () => this.#options.backend());
     this.#createdAt = clock.monotonic();
     this.#sandbox = await backend.create(request.workspacePolicy, this.#labels(), signal);
     const workspace = new Workspace({ sandbox: this.#sandbox, policy: request.workspacePolicy });
@@ -73,14 +74,15 @@ export class RunSandbox {
   }
 
   #labels(): Parameters<SandboxBackend["create"]>[1] {
-    const { request, attempt, owner, installation, endsAt } = this.#options;
+    const { request, attempt, owner, installation, endsAt, clock } = this.#options;
     return {
       installation,
       owner,
       runId: request.runId,
       tenantId: request.tenantId,
       attempt,
-      deadline: endsAt + SWEEP_SLACK_MS,
+      // Engines and sweepers go by this machine's time, whatever clock the run goes by.
+      deadline: systemClock.now() + endsAt - clock.now() + SWEEP_SLACK_MS,
     };
   }
 }

@@ -1,13 +1,8 @@
 import { RunError } from "../../shared/errors.ts";
+import { estimateTokens } from "../../shared/token-estimate.ts";
 import type { ModelCompletion, ModelRequest, ModelUsage } from "./model.ts";
 
-/** Rough size of a token in UTF-8 bytes. Small, so that an estimate errs high. */
-const BYTES_PER_TOKEN = 3.5;
-
-/** Tokens in so many UTF-8 bytes of text, without a tokenizer. */
-export function estimateTokens(bytes: number): number {
-  return Math.ceil(bytes / BYTES_PER_TOKEN);
-}
+export { estimateTokens };
 
 /** UTF-8 bytes of everything in a request that a provider counts as input: messages and tools. */
 export function requestBytes(request: Pick<ModelRequest, "messages" | "tools">): number {

@@ -1,5 +1,6 @@
 import type { Clock } from "../../shared/clock.ts";
 import type { RunRequest } from "../../shared/contracts/request.ts";
+import { untilAborted } from "../../shared/until-aborted.ts";
 import type { Capability } from "./registry.ts";
 import type { ToolContext } from "./tool.ts";
 import { failed, succeeded, type ToolOutcome } from "./outcome.ts";
@@ -15,6 +16,8 @@ export interface CallerCall {
   readonly remainingMs: number;
   readonly signal: AbortSignal;
   readonly clock: Clock;
+  /** Told what a handler threw: for logs. */
+  readonly onFault: (error: unknown) => void;
 }
 
 /**
@@ -33,12 +36,13 @@ export async function callCallerTool(call: CallerCall): Promise<ToolOutcome> {
   const either = AbortSignal.any([signal, late.signal]);
   try {
     const context = toContext(call, { deadlineMs: timeoutMs, signal: either });
-    const returned = await untilAborted(async () => implementation.handler(call.args, context), either);
+    const returned = await untilAborted(either, async () => implementation.handler(call.args, context));
     return judgeOutput(returned, implementation.checkOutput);
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     if (error === TIMED_OUT)
       return failed("tool_timeout", { message: `The tool did not answer within ${timeoutMs} ms.` });
+    call.onFault(error);
     return failed("tool_failed");
   } finally {
     cancelTimer();
@@ -63,18 +67,6 @@ function toContext(call: CallerCall, own: { readonly deadlineMs: number; readonl
     signal: own.signal,
     workspacePolicy: request.workspacePolicy,
   });
-}
-
-/** Runs `work`; rejects with the signal's reason as soon as it aborts. What `work` does afterwards is nobody's. */
-async function untilAborted<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const onAbort = (): void => reject(signal.reason as Error); // always ours: an interrupt, a RunError or TIMED_OUT
-  signal.addEventListener("abort", onAbort, { once: true });
-  try {
-    return await Promise.race([work(), aborted]);
-  } finally {
-    signal.removeEventListener("abort", onAbort);
-  }
 }
 
 function judgeOutput(returned: unknown, checkOutput: (output: unknown) => readonly string[]): ToolOutcome {

@@ -66,6 +66,7 @@ export function toReceipt(
     bytesOut: Buffer.byteLength(outcome.output),
     truncated: outcome.truncated,
     attempt: facts.attempt,
+    ...(outcome.resource === undefined ? {} : { resource: outcome.resource }),
     ...(facts.policyDigest === undefined ? {} : { policyDigest: facts.policyDigest }),
   };
 }

@@ -24,7 +24,9 @@ export async function callWorkspace(workspace: Workspace, call: WorkspaceCall): 
   }
   const told = succeeded(outcome.value);
   const { path, digest } = outcome.value;
-  const isResource = call.operation.name === "read" && typeof path === "string" && typeof digest === "string";
+  // A text that was cut for the model is not the resource: its digest would claim more than was seen.
+  const isResource =
+    !told.truncated && call.operation.name === "read" && typeof path === "string" && typeof digest === "string";
   return isResource ? { ...told, resource: { path, digest } } : told;
 }
 

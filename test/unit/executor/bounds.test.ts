@@ -3,7 +3,9 @@ import type { Clock } from "../../../src/shared/clock.ts";
 import type { RunEvent } from "../../../src/shared/contracts/event.ts";
 import type { RunResult } from "../../../src/shared/contracts/result.ts";
 import { Executor, type ExecutorOptions, type LocalRunRequest } from "../../../src/worker/executor/executor.ts";
+import type { Model } from "../../../src/worker/model/model.ts";
 import { ScriptedModel } from "../../../src/worker/model/scripted.ts";
+import { estimateTokens, requestBytes } from "../../../src/worker/model/token-estimate.ts";
 import type { CallerTool } from "../../../src/worker/tools/tool.ts";
 import { collect, makeCatalog, makeSkill, oneModel } from "../../support/runs.ts";
 
@@ -86,23 +88,43 @@ describe("limits", () => {
     expect(result).toMatchObject({ status: "limit_exceeded", error: { code: "max_output" } });
   });
 
-  test("no call is made that the token limit has no room for", async () => {
-    const model = new ScriptedModel([calls(), calls()], { strict: true });
-    const { result } = await collect(make({ model }).run(request({ limits: { maxTotalTokens: 20 } })));
+  /** Uses all that it is allowed, and always asks for another turn. */
+  const greedy: Model = {
+    async *stream(sent) {
+      const usage = {
+        inputTokens: estimateTokens(requestBytes(sent)),
+        cachedInputTokens: 0,
+        outputTokens: sent.maxOutputTokens ?? 40,
+        reasoningTokens: 0,
+        estimated: false,
+      };
+      const toolCalls = [{ name: "caller_ping", arguments: "{}" }];
+      yield { kind: "completed", completion: { text: "", toolCalls, finishReason: "tool_calls", usage } };
+    },
+  };
+
+  test("a model that uses all it is allowed never passes the token limit", async () => {
+    const executor = make({ model: new ScriptedModel([]), models: oneModel(greedy, { maxOutputTokens: 40 }) });
+    const { result } = await collect(executor.run(request({ limits: { maxTotalTokens: 200 } })));
     expect(result).toMatchObject({ status: "limit_exceeded", error: { code: "token_limit" } });
-    expect(model.requests).toHaveLength(1);
-    expect(model.requests[0]?.maxOutputTokens).toBe(20);
+    expect(result.usage.turns).toBeGreaterThan(1);
+    expect(result.usage.totalTokens).toBeLessThanOrEqual(200);
   });
 
-  test("a cost limit is kept in whole micro-dollars, and needs a price", async () => {
-    const price = { input: 1_000, cachedInput: 100, output: 1_000 };
-    const model = new ScriptedModel([calls(), calls(), { text: "x" }]);
-    const priced = make({ model, models: oneModel(model, { price }) });
-    const { result } = await collect(priced.run(request({ limits: { maxCostUsd: 0.000_001 } })));
-    expect(result).toMatchObject({ status: "limit_exceeded", error: { code: "cost_limit" }, usage: { turns: 1 } });
-    expect(result.usage.costUsd).toBeGreaterThan(0);
-    const { result: unpriced } = await collect(make({ model }).run(request({ limits: { maxCostUsd: 1 } })));
-    expect(unpriced).toMatchObject({ status: "policy_denied", error: { code: "model_not_allowed" } });
+  test("nor the cost limit, in whole micro-dollars", async () => {
+    const price = { input: 2, cachedInput: 1, output: 8 };
+    const executor = make({ model: new ScriptedModel([]), models: oneModel(greedy, { price, maxOutputTokens: 40 }) });
+    const { result } = await collect(executor.run(request({ limits: { maxCostUsd: 0.001 } })));
+    expect(result).toMatchObject({ status: "limit_exceeded", error: { code: "cost_limit" } });
+    expect(result.usage.turns).toBeGreaterThan(1);
+    expect(result.usage.costUsd).toBeLessThanOrEqual(0.001);
+  });
+
+  test("a cost limit needs a price", async () => {
+    const { result } = await collect(
+      make({ model: new ScriptedModel([]) }).run(request({ limits: { maxCostUsd: 1 } })),
+    );
+    expect(result).toMatchObject({ status: "policy_denied", error: { code: "model_not_allowed" } });
   });
 
   test("the wall clock ends a silent model call", async () => {
