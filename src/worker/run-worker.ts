@@ -107,11 +107,17 @@ export class RunWorker {
       const history = claim.epoch === 1 ? undefined : await this.#readHistory(active, claim);
       const execution = toExecution(claim, history);
       observer.began(claim, execution.prior?.usage);
-      logger.info({ skill: request.skill, lostAttempts: claim.lostAttempts }, "attempt started");
+      logger.debug({ skill: request.skill, lostAttempts: claim.lostAttempts }, "attempt started");
       const { result, grants } = await this.#pump({ active, claim, execution, observer, logger });
       observer.ended(result);
       logger.info(
-        { status: result.status, code: result.error?.code, usage: result.usage, durationMs: result.timings.durationMs },
+        {
+          skill: request.skill,
+          status: result.status,
+          code: result.error?.code,
+          usage: result.usage,
+          durationMs: result.timings.durationMs,
+        },
         "run ended",
       );
       return { kind: "done", grants };

@@ -156,6 +156,18 @@ describe("a worker that is told to stop", () => {
 });
 
 describe("Redis going away in the middle of a run", () => {
+  test("for good, a worker that is told to stop ends all the same", async () => {
+    await using redis = await startRedis({ audit: false });
+    await using producer = new Producer({ redis: redis.url });
+    await using worker = await startWorkerProcess({ redis: redis.url, skillsDirs, script, graceMs: 100 });
+    const { runId } = await producer.enqueue({ ...request, query: "silent" });
+    for await (const item of producer.follow({ tenantId, runId })) if (item.type === "model.delta") break;
+    await redis.kill();
+    worker.signal("SIGTERM");
+    expect(await worker.line((line) => line.handedOver !== undefined)).toEqual({ handedOver: 1 });
+    expect(await worker.exited).toBe(0);
+  });
+
   test("for less than the lock, the run goes on and nothing is lost or doubled", async () => {
     await using redis = await startRedis({ appendonly: true });
     await using producer = new Producer({ redis: redis.url });

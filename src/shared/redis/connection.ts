@@ -1,6 +1,7 @@
 import type { Redis, RedisOptions } from "ioredis";
 import { RunError } from "../errors.ts";
 import { isRefused, toRedisError } from "./guard.ts";
+import { joinWrites } from "./joint-writes.ts";
 
 /**
  * What a connection is for decides how it waits:
@@ -57,6 +58,7 @@ export async function connectRedis(url: string, options: ConnectRedisOptions): P
   });
   // Without a listener ioredis prints every failed try. Commands are rejected on their own.
   redis.on("error", () => undefined);
+  joinWrites(redis);
   try {
     await waitUntilReady(redis, timeoutMs);
     return redis;
