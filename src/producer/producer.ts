@@ -9,8 +9,8 @@ import { assertNever, RunError, toRunError } from "../shared/errors.ts";
 import { newNonce, newRunId } from "../shared/ids.ts";
 import type { Logger } from "../shared/logging/logger.ts";
 import { DEFAULT_LANE, runKeys } from "../shared/redis/keys.ts";
-import type { EndWaitingReply, EnqueueReply, Grant, RunRef } from "../shared/run-log/run-log.ts";
-import { buildWaitingEnd } from "../shared/run-log/waiting-end.ts";
+import type { EnqueueReply, Grant, RunRef } from "../shared/run-log/run-log.ts";
+import { cancelRun, type Cancelled } from "./cancel-run.ts";
 import { loadQueue } from "./queue.ts";
 import { toRedisUrl, type RedisAddress } from "./redis-address.ts";
 import { findRecord, readResult, resultOf } from "./read-result.ts";
@@ -24,7 +24,7 @@ export interface ProducerOptions {
   readonly tenants?: TenantRecords;
   /** Told of what does not concern the caller. Default: nobody. */
   readonly logger?: Pick<Logger, "warn">;
-  /** Life of runs that end by `cancel` before they start, in ms after their end. Default 86,400,000, one day. */
+  /** Life of runs that `cancel` ends without a worker, in ms after their end. Default 86,400,000, one day. */
   readonly retentionMs?: number;
 }
 
@@ -60,7 +60,7 @@ export interface CancelQuery extends RunRef {
 }
 
 /**
- * `cancelled`: it had not started and has ended now. `requested`: its worker has been told and ends it within
+ * `cancelled`: no worker had it and it has ended now. `requested`: its worker has been told and ends it within
  * seconds. `already_ended`: nothing changed.
  */
 export interface CancelReply {
@@ -173,26 +173,15 @@ export class Producer {
   }
 
   /**
-   * Ends a run that has not started; asks the worker of a running one to end it. Calling it again changes nothing.
+   * Ends a run that no worker has: it has not started, or was given back; asks the worker of a running one to end it.
+   * Calling it again changes nothing.
    *
    * @throws {RunError} `invalid_request`, `run_not_found`, `redis_unavailable`.
    */
   async cancel(query: CancelQuery): Promise<CancelReply> {
     const run = checkRunQuery(query);
     const reason = query.reason === undefined ? {} : { reason: query.reason };
-    const record = await this.#connections.use((session) => findRecord(session, run));
-    if (record.terminal) return { outcome: "already_ended", state: record.state };
-    const terminal = buildWaitingEnd({
-      run,
-      queuedAt: record.queuedAt,
-      now: Date.now(),
-      state: "cancelled",
-      ...reason,
-    });
-    const reply = await this.#connections.use(({ log }) =>
-      log.endWaiting(run, { terminal, state: "cancelled", cancel: reason }),
-    );
-    if (reply.kind === "not_found") throw new RunError("run_not_found");
+    const reply = await cancelRun(this.#connections, run, reason);
     if (reply.kind === "ended") {
       await this.#deliver(reply.grants);
       if (reply.grant !== undefined) await this.#withdraw({ ...run, grant: reply.grant });
@@ -281,12 +270,14 @@ function toQueued(request: RunRequest, requestDigest: string): RunEvent {
   };
 }
 
-function toCancelReply(reply: Exclude<EndWaitingReply, { readonly kind: "not_found" }>): CancelReply {
+function toCancelReply(reply: Cancelled): CancelReply {
   switch (reply.kind) {
     case "ended":
       return { outcome: "cancelled", state: "cancelled" };
     case "running":
       return { outcome: "requested", state: "running" };
+    case "outdated":
+      return { outcome: "requested", state: "queued" };
     case "closed":
       return { outcome: "already_ended", state: reply.state };
     default:

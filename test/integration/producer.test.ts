@@ -1,59 +1,15 @@
-import { Queue } from "bullmq";
 import type { Redis } from "ioredis";
 import { describe, expect, test } from "vitest";
 import type { RunEvent } from "../../src/shared/contracts/event.ts";
 import type { RunRequestInput } from "../../src/shared/contracts/request.ts";
 import type { RunResult } from "../../src/shared/contracts/result.ts";
 import { validateEvent, validateResult } from "../../src/shared/contracts/validate.ts";
-import { Producer, RunError, type Enqueued, type ProducerOptions } from "../../src/producer/index.ts";
-import { lanePrefix, QUEUE_NAME } from "../../src/shared/redis/keys.ts";
-import { RedisRunLog } from "../../src/shared/run-log/redis-run-log.ts";
-import { startRedis } from "../support/redis.ts";
+import { Producer, RunError, type Enqueued } from "../../src/producer/index.ts";
+import type { RedisRunLog } from "../../src/shared/run-log/redis-run-log.ts";
+import { collect, sequencesOf, setUpProducer } from "../support/producer.ts";
 import { claimRun, deltaEvent, terminalEvent } from "../support/run-log.ts";
 
 const REQUEST = { tenantId: "acme", skill: "refund", query: "Where is my money?" } as const satisfies RunRequestInput;
-
-/** A Redis, a producer, and the parts that a worker would use. */
-async function setUp(options: Partial<ProducerOptions> = {}) {
-  const redis = await startRedis();
-  const producer = new Producer({ redis: redis.url, ...options });
-  const client = redis.client();
-  const log = new RedisRunLog({ redis: client });
-  const queue = new Queue(QUEUE_NAME, {
-    connection: redis.client({ maxRetriesPerRequest: null }),
-    prefix: lanePrefix(0),
-  });
-  return {
-    redis,
-    client,
-    producer,
-    log,
-    queue,
-    async [Symbol.asyncDispose]() {
-      await producer.close();
-      await queue.close();
-      await redis[Symbol.asyncDispose]();
-    },
-  };
-}
-
-async function collect(items: AsyncIterable<RunEvent | RunResult>): Promise<readonly (RunEvent | RunResult)[]> {
-  const collected: (RunEvent | RunResult)[] = [];
-  for await (const item of items) collected.push(item);
-  return collected;
-}
-
-function sequencesOf(items: readonly (RunEvent | RunResult)[]): readonly (number | "result")[] {
-  return items.map((item) => (item.type === "result" ? "result" : item.sequence));
-}
-
-/** Runs a run to its end as a worker would: `deltas` events and the terminal one. */
-async function work(log: RedisRunLog, run: { runId: string; tenantId?: string }, deltas = 3): Promise<void> {
-  const ref = { tenantId: run.tenantId ?? "acme", runId: run.runId };
-  const { owner } = await claimRun(log, { ...ref, grant: 1 });
-  for (let sequence = 2; sequence < 2 + deltas; sequence += 1) await log.append(owner, [deltaEvent(ref, sequence)]);
-  await log.finish(owner, [terminalEvent(ref, 2 + deltas)], "succeeded");
-}
 
 async function codeOf(call: Promise<unknown>): Promise<string> {
   const error = await call.then(
@@ -68,9 +24,17 @@ async function keysOf(client: Redis): Promise<number> {
   return client.dbsize();
 }
 
+/** Runs a run to its end as a worker would: `deltas` events and the terminal one. */
+async function work(log: RedisRunLog, run: { runId: string; tenantId?: string }, deltas = 3): Promise<void> {
+  const ref = { tenantId: run.tenantId ?? "acme", runId: run.runId };
+  const { owner } = await claimRun(log, { ...ref, grant: 1 });
+  for (let sequence = 2; sequence < 2 + deltas; sequence += 1) await log.append(owner, [deltaEvent(ref, sequence)]);
+  await log.finish(owner, [terminalEvent(ref, 2 + deltas)], "succeeded");
+}
+
 describe("enqueue", () => {
   test("makes a run, names its stream and channel, and puts a job on the queue that holds no more than where to look", async () => {
-    await using at = await setUp();
+    await using at = await setUpProducer();
     const enqueued = await at.producer.enqueue(REQUEST);
     expect(enqueued).toEqual({
       runId: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-7/),
@@ -91,7 +55,7 @@ describe("enqueue", () => {
   });
 
   test("keeps the run's own id, and refuses one that is taken", async () => {
-    await using at = await setUp();
+    await using at = await setUpProducer();
     expect(await at.producer.enqueue({ ...REQUEST, runId: "my-run-0001" })).toMatchObject({ runId: "my-run-0001" });
     expect(await codeOf(at.producer.enqueue({ ...REQUEST, runId: "my-run-0001" }))).toBe("run_id_conflict");
     expect(await at.producer.enqueue({ ...REQUEST, tenantId: "umbrella", runId: "my-run-0001" })).toMatchObject({
@@ -100,7 +64,7 @@ describe("enqueue", () => {
   });
 
   test("answers the same key and request with the run that exists, in whatever state it is", async () => {
-    await using at = await setUp();
+    await using at = await setUpProducer();
     const request = { ...REQUEST, idempotencyKey: "order-42" };
     const first = await at.producer.enqueue(request);
     expect(await at.producer.enqueue({ ...request, correlationId: "c-2", runId: "another-run" })).toEqual({
@@ -113,7 +77,7 @@ describe("enqueue", () => {
   });
 
   test("refuses the same key with another request, and names the run that has it", async () => {
-    await using at = await setUp();
+    await using at = await setUpProducer();
     const first = await at.producer.enqueue({ ...REQUEST, idempotencyKey: "order-42" });
     await expect(at.producer.enqueue({ ...REQUEST, query: "other", idempotencyKey: "order-42" })).rejects.toMatchObject(
       {
@@ -124,7 +88,7 @@ describe("enqueue", () => {
   });
 
   test("keeps the keys of two tenants apart", async () => {
-    await using at = await setUp();
+    await using at = await setUpProducer();
     const request = { ...REQUEST, idempotencyKey: "order-42" };
     const acme = await at.producer.enqueue(request);
     const umbrella = await at.producer.enqueue({ ...request, tenantId: "umbrella" });
@@ -136,7 +100,7 @@ describe("enqueue", () => {
   });
 
   test("accepts one of fifty at once with the same key", async () => {
-    await using at = await setUp();
+    await using at = await setUpProducer();
     const all = await Promise.all(
       Array.from({ length: 50 }, () => at.producer.enqueue({ ...REQUEST, idempotencyKey: "k" })),
     );
@@ -146,7 +110,7 @@ describe("enqueue", () => {
   });
 
   test("accepts a thousand at once", async () => {
-    await using at = await setUp();
+    await using at = await setUpProducer();
     const all = await Promise.all(
       Array.from({ length: 1_000 }, (_, index) => at.producer.enqueue({ ...REQUEST, tenantId: `t${index % 7}` })),
     );
@@ -157,7 +121,7 @@ describe("enqueue", () => {
   });
 
   test("refuses what the contract refuses, with pointers, and leaves nothing in Redis", async () => {
-    await using at = await setUp();
+    await using at = await setUpProducer();
     const bad = {
       ...REQUEST,
       colour: "red",
@@ -179,7 +143,7 @@ describe("enqueue", () => {
   });
 
   test("shuts the door to tenants that are not configured", async () => {
-    await using at = await setUp({ tenants: { acme: {} } });
+    await using at = await setUpProducer({ tenants: { acme: {} } });
     expect(await at.producer.enqueue(REQUEST)).toMatchObject({ state: "queued" });
     expect(await codeOf(at.producer.enqueue({ ...REQUEST, tenantId: "umbrella" }))).toBe("unknown_tenant");
     expect(await codeOf(at.producer.enqueue({ ...REQUEST, tenantId: "constructor" }))).toBe("unknown_tenant");
@@ -187,7 +151,7 @@ describe("enqueue", () => {
 
   test("accepts a run that cannot be put on the queue, and says so in the log only", async () => {
     const warnings: unknown[] = [];
-    await using at = await setUp({ logger: { warn: (...args: unknown[]) => void warnings.push(args) } });
+    await using at = await setUpProducer({ logger: { warn: (...args: unknown[]) => void warnings.push(args) } });
     // A queue that cannot take jobs: the list of waiting ones is no list.
     await at.client.set("{sd:0}:runs:wait", "in the way");
     const enqueued = await at.producer.enqueue(REQUEST);
@@ -201,7 +165,7 @@ describe("enqueue", () => {
 
 describe("follow", () => {
   test("delivers what is there and what comes, and last the result", async () => {
-    await using at = await setUp();
+    await using at = await setUpProducer();
     const { runId } = await at.producer.enqueue(REQUEST);
     const items: (RunEvent | RunResult)[] = [];
     let working: Promise<void> | undefined;
@@ -215,7 +179,7 @@ describe("follow", () => {
   });
 
   test("begins anywhere in a run that has ended, also behind its end", async () => {
-    await using at = await setUp();
+    await using at = await setUpProducer();
     const { runId } = await at.producer.enqueue(REQUEST);
     await work(at.log, { runId });
     const from = async (fromSequence: number) =>
@@ -227,7 +191,7 @@ describe("follow", () => {
   });
 
   test("ends without a result when its signal is aborted, and the run goes on", async () => {
-    await using at = await setUp();
+    await using at = await setUpProducer();
     const { runId } = await at.producer.enqueue(REQUEST);
     const leave = new AbortController();
     const items: (RunEvent | RunResult)[] = [];
@@ -241,7 +205,7 @@ describe("follow", () => {
   });
 
   test("is shared by many over one subscriber connection", async () => {
-    await using at = await setUp();
+    await using at = await setUpProducer();
     const runs = await Promise.all(Array.from({ length: 100 }, () => at.producer.enqueue(REQUEST)));
     const followers = runs.flatMap(({ runId }) =>
       Array.from({ length: 10 }, () => collect(at.producer.follow({ tenantId: "acme", runId }))),
@@ -253,7 +217,7 @@ describe("follow", () => {
   });
 
   test("does not tell a foreign run from one that is not there", async () => {
-    await using at = await setUp();
+    await using at = await setUpProducer();
     const { runId } = await at.producer.enqueue(REQUEST);
     for (const run of [
       { tenantId: "umbrella", runId },
@@ -271,7 +235,7 @@ describe("follow", () => {
 
 describe("result", () => {
   test("is undefined while the run goes on, and there as soon as it has ended", async () => {
-    await using at = await setUp();
+    await using at = await setUpProducer();
     const { runId } = await at.producer.enqueue(REQUEST);
     const run = { tenantId: "acme", runId };
     expect(await at.producer.result(run)).toBeUndefined();
@@ -285,79 +249,12 @@ describe("result", () => {
   });
 
   test("stops waiting when its signal is aborted", async () => {
-    await using at = await setUp();
+    await using at = await setUpProducer();
     const { runId } = await at.producer.enqueue(REQUEST);
     const leave = new AbortController();
     const waiting = at.producer.result({ tenantId: "acme", runId, waitMs: 60_000, signal: leave.signal });
     leave.abort();
     expect(await waiting).toBeUndefined();
-  });
-});
-
-describe("cancel", () => {
-  test("ends a run that has not started with one terminal event and a whole result, and takes its job away", async () => {
-    await using at = await setUp();
-    const { runId, streamKey } = await at.producer.enqueue(REQUEST);
-    const run = { tenantId: "acme", runId };
-    expect(await at.producer.cancel({ ...run, reason: "user left" })).toEqual({
-      outcome: "cancelled",
-      state: "cancelled",
-    });
-    expect(await at.queue.getJobCounts("waiting", "active", "failed")).toEqual({ waiting: 0, active: 0, failed: 0 });
-    const items = await collect(at.producer.follow(run));
-    expect(sequencesOf(items)).toEqual([1, 2, "result"]);
-    const result = items.at(-1);
-    expect(validateResult(result)).toEqual([]);
-    expect(result).toMatchObject({
-      status: "cancelled",
-      cancelReason: "user left",
-      attempts: 0,
-      catalogDigest: null,
-      lastSequence: 2,
-    });
-    expect(await at.client.pttl(streamKey)).toBeGreaterThan(0);
-    expect(await at.producer.cancel(run)).toEqual({ outcome: "already_ended", state: "cancelled" });
-    expect(await at.client.xlen(streamKey)).toBe(2);
-  });
-
-  test("leaves word for the worker of a run that has started", async () => {
-    await using at = await setUp();
-    const { runId } = await at.producer.enqueue(REQUEST);
-    const run = { tenantId: "acme", runId };
-    const { owner } = await claimRun(at.log, { ...run, grant: 1 });
-    expect(await at.producer.cancel({ ...run, reason: "enough" })).toEqual({ outcome: "requested", state: "running" });
-    expect(await at.log.append(owner, [deltaEvent(run, 2)])).toMatchObject({
-      kind: "written",
-      cancel: { reason: "enough" },
-    });
-    await at.log.finish(owner, [terminalEvent(run, 3, "cancelled")], "cancelled");
-    expect(await at.producer.cancel(run)).toEqual({ outcome: "already_ended", state: "cancelled" });
-  });
-
-  test("of many at once writes one terminal event", async () => {
-    await using at = await setUp();
-    const { runId, streamKey } = await at.producer.enqueue(REQUEST);
-    const replies = await Promise.all(
-      Array.from({ length: 30 }, () => at.producer.cancel({ tenantId: "acme", runId })),
-    );
-    expect(replies.filter(({ outcome }) => outcome === "cancelled")).toHaveLength(1);
-    expect(await at.client.xlen(streamKey)).toBe(2);
-  });
-
-  test("and a start at the same moment end as one or the other", async () => {
-    await using at = await setUp();
-    const runs = await Promise.all(Array.from({ length: 60 }, () => at.producer.enqueue(REQUEST)));
-    const outcomes = await Promise.all(
-      runs.map(async ({ runId }, index) => {
-        const run = { tenantId: "acme", runId };
-        const claiming = at.log.claim({ ...run, grant: 1 }, { claimId: `c${index}`, worker: "w" });
-        const [reply, claim] = await Promise.all([at.producer.cancel(run), claiming]);
-        if (claim.kind === "claimed")
-          await at.log.finish({ ...run, epoch: 1 }, [terminalEvent(run, 2, "cancelled", 1)], "cancelled");
-        return `${reply.outcome} ${claim.kind}`;
-      }),
-    );
-    for (const outcome of outcomes) expect(["cancelled ended", "requested claimed"]).toContain(outcome);
   });
 });
 

@@ -262,13 +262,22 @@ class Regrant extends Step {
 }
 
 class Cancel extends Step {
+  readonly behind: { readonly sequence: number; readonly epoch: number };
+
+  constructor(behind: { readonly sequence: number; readonly epoch: number }) {
+    super();
+    this.behind = behind;
+  }
+
   protected override async act(model: Model, real: Real): Promise<void> {
-    const terminal = terminalEvent(real.run, 2, "cancelled");
+    const epoch = model.epoch - this.behind.epoch;
+    const terminal = terminalEvent(real.run, model.events.length + 1 - this.behind.sequence, "cancelled", epoch);
     const reply = await real.log.endWaiting(real.run, { terminal, state: "cancelled", cancel: { reason: "stop" } });
     if (!isLiving(model)) return expect(reply).toEqual({ kind: "closed", state: model.state });
-    if (model.epoch > 0) {
+    const isCurrent = this.behind.epoch === 0 && this.behind.sequence === 0;
+    if (model.state === "running" || !isCurrent) {
       model.cancelled = true;
-      return expect(reply).toEqual({ kind: "running" });
+      return expect(reply).toEqual({ kind: model.state === "running" ? "running" : "outdated" });
     }
     expect(reply).toEqual({ kind: "ended", grants: [], grant: model.grant });
     model.events.push(terminal);
@@ -276,7 +285,7 @@ class Cancel extends Step {
   }
 
   override toString(): string {
-    return "cancel()";
+    return `cancel(${this.behind.sequence} events, ${this.behind.epoch} epochs behind)`;
   }
 }
 
@@ -320,7 +329,7 @@ const steps = fc.commands(
     fc.tuple(slot, terminalState, kind).map((args) => new Finish(...args)),
     slot.map((name) => new HandBack(name)),
     fc.integer({ min: 0, max: 1 }).map((behind) => new Regrant(behind)),
-    fc.constant(new Cancel()),
+    fc.constantFrom([0, 0], [0, 0], [1, 0], [0, 1]).map(([sequence = 0, epoch = 0]) => new Cancel({ sequence, epoch })),
     fc.constant(new Sweep()),
     fc.constant(new Renew()),
     fc.constant(new ResendEnqueue()),

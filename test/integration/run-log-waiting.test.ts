@@ -190,13 +190,48 @@ describe("hand-back", () => {
     expect(await log.record(grant)).toMatchObject({ state: "queued", epoch: 1 });
   });
 
-  it("still leaves a cancel for the next attempt, which has been running before", async () => {
+  it("lets a cancel end the run, by the event that follows, in the epoch that gave it back", async () => {
     const grant = await enqueueRun(log);
-    await log.handBack((await claimRun(log, grant)).owner);
-    expect(await log.endWaiting(grant, { ...cancelled(grant), cancel: { reason: "enough" } })).toEqual({
-      kind: "running",
+    const { owner } = await claimRun(log, grant);
+    await log.append(owner, [deltaEvent(grant, 2)]);
+    await log.handBack(owner);
+    const terminal = terminalEvent(grant, 3, "cancelled", 1);
+    expect(await log.endWaiting(grant, { terminal, state: "cancelled", cancel: {} })).toEqual({
+      kind: "ended",
+      grant: 1,
+      grants: [],
     });
-    expect(await claimRun(log, grant)).toMatchObject({ cancel: { reason: "enough" } });
+    expect(await log.record(grant)).toMatchObject({ state: "cancelled", sequence: 3, terminal: true, epoch: 1 });
+    expect(await log.handBack(owner)).toBe("closed");
+    expect(await log.append(owner, [deltaEvent(grant, 3)])).toEqual({ kind: "closed" });
+    expect(await log.claim(grant, { claimId: randomUUID(), worker: "b" })).toEqual({ kind: "ended" });
+    expect(await log.sweep({ limit: 10 })).toEqual({ grants: [], waits: [], waiting: 0 });
+  });
+
+  it("does not let an end that was made before it, and leaves the cancel for the next attempt", async () => {
+    const grant = await enqueueRun(log);
+    const { owner } = await claimRun(log, grant);
+    await log.append(owner, [deltaEvent(grant, 2)]);
+    await log.handBack(owner);
+    for (const terminal of [
+      terminalEvent(grant, 2, "cancelled"),
+      terminalEvent(grant, 3, "cancelled", 0),
+      terminalEvent(grant, 2, "cancelled", 1),
+      terminalEvent(grant, 4, "cancelled", 1),
+    ]) {
+      expect(await log.endWaiting(grant, { terminal, state: "cancelled", cancel: { reason: "enough" } })).toEqual({
+        kind: "outdated",
+      });
+    }
+    expect(await claimRun(log, grant)).toMatchObject({ sequence: 2, cancel: { reason: "enough" } });
+  });
+
+  it("leaves the run to the sweep, where its job gets lost, and no longer to its queue deadline", async () => {
+    const { limits } = makeRequest();
+    const grant = await enqueueRun(hasty, { limits: { ...limits, maxQueueWaitMs: 0 } });
+    const { owner } = await claimRun(hasty, grant);
+    await hasty.handBack(owner);
+    expect(await log.sweep({ limit: 10 })).toEqual({ grants: [{ ...grant, state: "queued" }], waits: [], waiting: 0 });
   });
 
   it("is closed after the end", async () => {
@@ -217,6 +252,20 @@ describe("regrant", () => {
     expect(await log.claim(grant, { claimId: randomUUID(), worker: "b" })).toEqual({ kind: "stale" });
     expect(await claimRun(log, next as Grant)).toMatchObject({ epoch: 2, lostAttempts: 1 }); // toEqual above
     expect(await client.zrange("{sd:0}:grants", "0", "-1")).toEqual([`acme ${grant.runId} 2`]);
+  });
+
+  it("lets a cancel end the run, whose attempt was lost", async () => {
+    const grant = await enqueueRun(log);
+    const { owner } = await claimRun(log, grant);
+    await log.append(owner, [deltaEvent(grant, 2)]);
+    await log.regrant(grant);
+    const terminal = terminalEvent(grant, 3, "cancelled", 1);
+    expect(await log.endWaiting(grant, { terminal, state: "cancelled" })).toEqual({
+      kind: "ended",
+      grant: 2,
+      grants: [],
+    });
+    expect(await client.exists("{sd:0}:grants", "{sd:0}:t:acme:active")).toBe(0);
   });
 
   it("does nothing for an ended and for an unknown run", async () => {

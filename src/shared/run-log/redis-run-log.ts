@@ -151,9 +151,7 @@ export class RedisRunLog implements RunLog {
       readonly cancel?: { readonly reason?: string };
     },
   ): Promise<EndWaitingReply> {
-    if (checkFinal(run, [options.terminal], options.state) !== 2) {
-      throw new RunError("internal", { message: "The end of a waiting run is its event 2." });
-    }
+    const sequence = checkFinal(run, [options.terminal], options.state);
     const keys = runKeys(this.#lane, run.tenantId, run.runId);
     const reason = options.cancel?.reason;
     const reply = await this.#run("end-waiting", {
@@ -163,6 +161,8 @@ export class RedisRunLog implements RunLog {
         run.tenantId,
         run.runId,
         JSON.stringify(options.terminal),
+        sequence,
+        options.terminal.attempt,
         options.state,
         this.#ttlMs,
         this.#grantLeaseMs,

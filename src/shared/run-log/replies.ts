@@ -90,6 +90,7 @@ export function toEndWaitingReply(reply: ScriptReply): EndWaitingReply {
     case "closed":
       return { kind, state: toTerminalState(detail) };
     case "running":
+    case "outdated":
     case "not_found":
       return { kind };
     default:

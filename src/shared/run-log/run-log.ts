@@ -106,8 +106,11 @@ export type EndWaitingReply =
       readonly grants: readonly Grant[];
       /** The grant whose job may still stand in the queue. */ readonly grant: number | undefined;
     }
-  /** An attempt has started: the flag is set, if asked for, and published. */
-  | { readonly kind: "running" }
+  /**
+   * `running`: an attempt holds the run. `outdated`: none does, but `terminal` does not follow the run's last event in
+   * its epoch. Both: the flag is set, if asked for, and published.
+   */
+  | { readonly kind: "running" | "outdated" }
   | { readonly kind: "closed"; readonly state: TerminalState }
   | { readonly kind: "not_found" };
 
@@ -151,8 +154,10 @@ export interface RunLog {
   /** Writes the last events, of which exactly the last is terminal, ends the run, admits what may start now. */
   finish(owner: RunOwner, events: readonly RunEvent[], state: TerminalState): Promise<FinishReply>;
   /**
-   * Ends a run that no attempt has started yet, by `terminal` (event 2); otherwise leaves `cancel`, if given,
-   * for the attempt that runs.
+   * Ends a run that no attempt holds: none has claimed it yet, or the last one gave it back or was lost. Otherwise leaves
+   * `cancel`, if given, for the attempt that runs.
+   *
+   * @param options.terminal Follows the run's last event; its attempt is the run's epoch.
    */
   endWaiting(
     run: RunRef,
