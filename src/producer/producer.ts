@@ -15,7 +15,7 @@ import { loadQueue } from "./queue.ts";
 import { toRedisUrl, type RedisAddress } from "./redis-address.ts";
 import { findRecord, readResult, resultOf } from "./read-result.ts";
 import { checkRunQuery } from "./run-query.ts";
-import { Connections } from "./session.ts";
+import { CALL_TIMEOUT_MS, Connections, type Session } from "./session.ts";
 
 export interface ProducerOptions {
   /** `redis://` or `rediss://` URL, or its parts. */
@@ -126,15 +126,17 @@ export class Producer {
    * Waits while the run goes on; survives lost connections.
    *
    * @throws {RunError} `invalid_request`; `run_not_found`: no run of this tenant, or no longer;
-   *   `redis_unavailable` where Redis is away at the beginning.
+   *   `redis_unavailable` where Redis is away at the beginning, for five seconds.
    */
   async *follow(query: FollowQuery): AsyncGenerator<RunEvent | RunResult, void, undefined> {
     const run = checkRunQuery(query);
     const { signal, fromSequence = 1 } = query;
-    const session = await this.#connections.open();
+    const look = async (session: Session) => ({ session, record: await findRecord(session, run) });
+    const { session, record } = await this.#connections.use(look, { retryWithinMs: CALL_TIMEOUT_MS });
     let result: RunResult | undefined;
     for await (const event of session.followers.follow(run, {
       fromSequence,
+      enqueueId: record.enqueueId,
       ...(signal === undefined ? {} : { signal }),
     })) {
       result = resultOf(event);
@@ -148,21 +150,22 @@ export class Producer {
   /**
    * Gives the result of a run that has ended, or ends within `waitMs`.
    *
-   * @returns undefined where it has not.
+   * @returns undefined where it has not, or where Redis went away while it waited and did not come back in time.
    * @throws {RunError} `invalid_request`, `run_not_found`, `redis_unavailable`.
    */
   async result(query: ResultQuery): Promise<RunResult | undefined> {
     const run = checkRunQuery(query);
     const waitMs = query.waitMs ?? 0;
-    const record = await this.#connections.use((session) => findRecord(session, run));
-    if (record.terminal) return this.#connections.use((session) => readResult(session, run));
+    const look = async (session: Session) => ({ session, record: await findRecord(session, run) });
+    const { session, record } = await this.#connections.use(look);
+    if (record.terminal) return this.#connections.use((again) => readResult(again, run));
     if (waitMs === 0 || query.signal?.aborted === true) return undefined;
     const leave = new AbortController();
     const timer = setTimeout(() => leave.abort(), waitMs);
     const signal = query.signal === undefined ? leave.signal : AbortSignal.any([leave.signal, query.signal]);
     try {
-      const { followers } = await this.#connections.open();
-      for await (const event of followers.follow(run, { fromSequence: record.sequence + 1, signal })) {
+      const from = { fromSequence: record.sequence + 1, enqueueId: record.enqueueId, signal };
+      for await (const event of session.followers.follow(run, from)) {
         const result = resultOf(event);
         if (result !== undefined) return result;
       }

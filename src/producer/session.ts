@@ -12,8 +12,8 @@ import { openGrantQueue, type GrantQueue } from "./queue.ts";
 const READY_TIMEOUT_MS = 3_000;
 const CLOSE_STEP_MS = 1_000;
 /** How long one call may take, with everything that is tried again in it. */
-const CALL_TIMEOUT_MS = 5_000;
-/** How long after its beginning a call that failed is still tried again. */
+export const CALL_TIMEOUT_MS = 5_000;
+/** How long after its beginning a call that failed is still tried again, where it does not say. */
 const RETRY_WITHIN_MS = 2_000;
 const FIRST_RETRY_MS = 25;
 
@@ -64,15 +64,15 @@ export class Connections {
   }
 
   /**
-   * Makes one call that may be sent twice: again where the connection broke, within two seconds.
+   * Makes one call that may be sent twice: again where the connection broke, within two seconds or `retryWithinMs`.
    *
    * @throws {RunError} `redis_unavailable` after five seconds at the latest; what `call` throws.
    */
-  async use<T>(call: (session: Session) => Promise<T>): Promise<T> {
+  async use<T>(call: (session: Session) => Promise<T>, options: { readonly retryWithinMs?: number } = {}): Promise<T> {
     const { promise: late, reject } = Promise.withResolvers<never>();
     const giveUp = (): void => reject(new RunError("redis_unavailable", { message: "Redis did not answer in time." }));
     const timer = setTimeout(giveUp, CALL_TIMEOUT_MS);
-    const calling = this.#call(call);
+    const calling = this.#call(call, options.retryWithinMs ?? RETRY_WITHIN_MS);
     // What comes after the deadline is nobody's any more.
     calling.catch(() => undefined);
     try {
@@ -88,14 +88,14 @@ export class Connections {
     await this.#closed;
   }
 
-  async #call<T>(call: (session: Session) => Promise<T>): Promise<T> {
+  async #call<T>(call: (session: Session) => Promise<T>, retryWithinMs: number): Promise<T> {
     const startedAt = performance.now();
     for (let pauseMs = FIRST_RETRY_MS; ; pauseMs *= 2) {
       try {
         return await call(await this.open());
       } catch (error) {
         const failure = toRedisError(error);
-        const isOver = this.#closed !== undefined || performance.now() - startedAt + pauseMs > RETRY_WITHIN_MS;
+        const isOver = this.#closed !== undefined || performance.now() - startedAt + pauseMs > retryWithinMs;
         if (failure.code !== "redis_unavailable" || isOver || isRefused(failure.cause)) throw failure;
       }
       await sleep(pauseMs);

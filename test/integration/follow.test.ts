@@ -254,6 +254,20 @@ describe("following through trouble", () => {
     await stage.server.restart();
   });
 
+  it("waits for Redis from the beginning on where it knows the run already", async () => {
+    await using stage = await setUp({ appendonly: true });
+    const { log, followers, server } = stage;
+    const owner = await startRun(log);
+    const { enqueueId = "" } = (await log.record(owner)) ?? {};
+    await server.kill();
+    const listening = listen(followers.follow(owner, { enqueueId }));
+    const stranger = listen(followers.follow(owner, { enqueueId: "another" }));
+    await server.restart();
+    await log.finish(owner, [terminalEvent(owner, 2)], "succeeded");
+    expect(await listening.done).toEqual([1, 2]);
+    await expect(stranger.done).rejects.toMatchObject({ code: "run_not_found" });
+  });
+
   it("neither loses nor repeats an event while its connections are cut again and again", async () => {
     await using server = await startRedis();
     await using proxy = await startProxy(server.port);

@@ -98,6 +98,44 @@ test.concurrent("a call waits for a Redis that is just coming back", async () =>
   expect(enqueued).toMatchObject({ runId: "run-after-restart", state: "queued", duplicate: false });
 });
 
+test.concurrent("a follower that begins while Redis restarts waits for it", async () => {
+  await using redis = await startRedis({ appendonly: true, args: ["--appendfsync", "always"] });
+  await using producer = new Producer({ redis: redis.url });
+  const { runId } = await producer.enqueue(REQUEST);
+  await redis.kill();
+  const [first] = await Promise.all([producer.follow({ tenantId: "acme", runId }).next(), redis.restart()]);
+  expect(first.value).toMatchObject({ sequence: 1, type: "run.queued" });
+});
+
+test.concurrent("a wait for a result outlives a restart of Redis that comes just as it begins", async () => {
+  await using redis = await startRedis({ appendonly: true, args: ["--appendfsync", "always"] });
+  await using proxy = await startProxy(redis.port);
+  await using producer = new Producer({ redis: proxy.url });
+  const { runId } = await producer.enqueue(REQUEST);
+  await claimRun(new RedisRunLog({ redis: redis.client() }), { tenantId: "acme", runId, grant: 1 });
+  // The record is read, and Redis dies before the first page is.
+  const dropped = proxy.dropReplyTo("xrange").then(() => redis.kill());
+  const waiting = producer.result({ tenantId: "acme", runId, waitMs: 30_000 });
+  waiting.catch(() => undefined); // awaited below
+  await dropped;
+  await expect(producer.result({ tenantId: "acme", runId })).rejects.toMatchObject({ code: "redis_unavailable" });
+  await redis.restart();
+  await finish(redis, runId, 2);
+  expect(await waiting).toMatchObject({ status: "succeeded", lastSequence: 3 });
+});
+
+test.concurrent("a wait for a result ends in its time although Redis does not come back", async () => {
+  await using redis = await startRedis({ appendonly: true, audit: false });
+  await using proxy = await startProxy(redis.port);
+  await using producer = new Producer({ redis: proxy.url });
+  const { runId } = await producer.enqueue(REQUEST);
+  const dropped = proxy.dropReplyTo("xrange").then(() => redis.kill());
+  const started = performance.now();
+  expect(await producer.result({ tenantId: "acme", runId, waitMs: 1_000 })).toBeUndefined();
+  expect(performance.now() - started).toBeLessThan(2_500);
+  await dropped;
+});
+
 test.concurrent("an enqueue whose answer was lost is one run", async () => {
   await using redis = await startRedis();
   await using proxy = await startProxy(redis.port);

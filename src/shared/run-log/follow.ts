@@ -4,7 +4,8 @@ import { RunError } from "../errors.ts";
 import { guard, isRefused } from "../redis/guard.ts";
 import { DEFAULT_LANE, runKeys } from "../redis/keys.ts";
 import { parseEntries } from "./events.ts";
-import { NoticeBoard, type Watch, type WatchOptions } from "./notice-board.ts";
+import { NoticeBoard, type Watch } from "./notice-board.ts";
+import { untilAborted } from "../until-aborted.ts";
 import type { RunRef } from "./run-log.ts";
 
 export interface FollowersOptions {
@@ -23,8 +24,21 @@ export interface FollowersOptions {
 export interface FollowOptions {
   /** The first event to deliver, from 1 on. Default 1. */
   readonly fromSequence?: number;
+  /**
+   * The run as its record showed it. Who knows it waits for a Redis that is away from the beginning on, as a follower
+   * under way does, and takes no other run of the same id for it.
+   */
+  readonly enqueueId?: string;
   /** Ends the iteration without an error. */
   readonly signal?: AbortSignal;
+}
+
+/** Where a follower stands. */
+interface Place {
+  readonly next: number;
+  /** Undefined where it knows none yet. */
+  readonly enqueueId: string | undefined;
+  readonly signal: AbortSignal;
 }
 
 interface Page {
@@ -76,19 +90,19 @@ export class Followers {
    * that breaks out of its loop leaves at the next event.
    *
    * @throws {RunError} `run_not_found` where the run is not there, or not any more; `redis_unavailable`
-   *   where Redis cannot be reached before the first event or the first subscription of this process, or
-   *   {@link close} was called.
+   *   where Redis cannot be reached for the first page and no `enqueueId` is given, where it refuses the credentials, or
+   *   where {@link close} was called.
    */
   async *follow(run: RunRef, options: FollowOptions = {}): AsyncGenerator<RunEvent, void, undefined> {
-    const { signal } = options;
-    const isAborted = (): boolean => signal?.aborted === true;
+    const signal = options.signal ?? new AbortController().signal;
+    const isAborted = (): boolean => signal.aborted;
     let next = Math.max(1, options.fromSequence ?? 1);
-    let identity: string | undefined;
+    let identity = options.enqueueId;
     let watch: Watch | undefined;
     try {
       while (!isAborted()) {
         watch?.reset();
-        const page = await this.#readPage(run, next, identity);
+        const page = await this.#readPage(run, { next, enqueueId: identity, signal });
         if (page !== undefined) {
           identity = page.enqueueId;
           for (const event of page.events) {
@@ -99,6 +113,7 @@ export class Followers {
           if (page.events.length === this.#pageSize) continue;
           if (page.ended) return;
         }
+        if (isAborted()) return;
         if (watch === undefined) watch = await this.#startWatch(run, { enqueueId: identity, next, signal });
         else await watch.more(next);
       }
@@ -112,12 +127,20 @@ export class Followers {
     await this.#board.close();
   }
 
-  /** @returns undefined where the subscriber cannot be opened because Redis went away meanwhile: try again. */
-  async #startWatch(run: RunRef, options: WatchOptions): Promise<Watch | undefined> {
+  /** @returns undefined where the signal is aborted, or Redis went away before the subscriber was open: try again. */
+  async #startWatch(run: RunRef, options: Place): Promise<Watch | undefined> {
+    const watching = this.#board.watch(run, options);
     try {
-      return await this.#board.watch(run, options);
+      return await untilAborted(options.signal, () => watching);
     } catch (error) {
       this.#board.checkOpen();
+      if (options.signal.aborted) {
+        watching.then(
+          (late) => late.leave(),
+          () => undefined,
+        );
+        return undefined;
+      }
       // A refusal of the credentials or of their rights stays one; a lost Redis was waited for already.
       if (error instanceof RunError && error.code === "redis_unavailable" && !isRefused(error.cause)) return undefined;
       throw error;
@@ -125,22 +148,26 @@ export class Followers {
   }
 
   /**
-   * @param identity The enqueue id that the follower has seen; undefined for its first page.
-   * @returns undefined where Redis is away and the follower is under way: it waits until Redis is back.
+   * @returns undefined where the signal is aborted, or Redis is away and the follower knows its run: it waits until Redis
+   *   is back.
    */
-  async #readPage(run: RunRef, next: number, identity: string | undefined): Promise<Page | undefined> {
+  async #readPage(run: RunRef, { next, enqueueId: identity, signal }: Place): Promise<Page | undefined> {
     this.#board.checkOpen();
     const keys = runKeys(this.#lane, run.tenantId, run.runId);
-    const reading = Promise.all([
-      this.#redis.hmget(keys.record, "enqueueId", "terminal", "seq"),
-      this.#redis.xrange(keys.events, `${next}-0`, "+", "COUNT", this.#pageSize),
-    ]);
+    const read = async () =>
+      guard(
+        Promise.all([
+          this.#redis.hmget(keys.record, "enqueueId", "terminal", "seq"),
+          this.#redis.xrange(keys.events, `${next}-0`, "+", "COUNT", this.#pageSize),
+        ]),
+      );
     try {
-      const [[enqueueId, terminal, sequence], entries] = await guard(reading);
+      const [[enqueueId, terminal, sequence], entries] = await untilAborted(signal, read);
       if (typeof enqueueId !== "string" || enqueueId !== (identity ?? enqueueId)) throw new RunError("run_not_found");
       const events = parseEntries(entries, next);
       return { events, enqueueId, ended: terminal === "1" && Number(sequence) < next + events.length };
     } catch (error) {
+      if (signal.aborted) return undefined;
       if (identity !== undefined && error instanceof RunError && error.code === "redis_unavailable") return undefined;
       throw error;
     }
