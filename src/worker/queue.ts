@@ -48,6 +48,7 @@ interface JobData extends Grant {
 /** Jobs whose delivery broke off: kept as failed this long, so that the sweep finds what became of them. */
 const FAILED_JOBS_KEPT = 1_000;
 const CLOSE_MS = 1_500;
+const REST_MS = 1_000;
 const HELD_STATES: ReadonlySet<string> = new Set(["waiting", "active", "delayed", "prioritized", "waiting-children"]);
 
 export async function openRunQueue(options: RunQueueOptions): Promise<RunQueue> {
@@ -82,6 +83,7 @@ export async function openRunQueue(options: RunQueueOptions): Promise<RunQueue> 
           maxStalledCount: 10,
           // A wake-up that went to a dying worker is made up for after this many seconds.
           drainDelay: 2,
+          runRetryDelay: REST_MS,
           removeOnComplete: { count: 0 },
           removeOnFail: { count: FAILED_JOBS_KEPT },
         },
@@ -117,8 +119,22 @@ export async function openRunQueue(options: RunQueueOptions): Promise<RunQueue> 
 function listen(worker: Worker<JobData>, options: RunQueueOptions): Worker<JobData> {
   worker.on("locksRenewed", ({ jobIds }) => options.onLocksRenewed(jobIds));
   worker.on("lockRenewalFailed", (jobIds) => options.onLocksLost(jobIds));
-  worker.on("error", options.onError);
+  worker.on("failed", (_job, error) => options.onError(error));
+  worker.on("error", (error) => {
+    options.onError(error);
+    if (error.name === "ReplyError") rest(worker, options);
+  });
   return worker;
+}
+
+/**
+ * Lets a worker take nothing for a second. While Redis answers but refuses (out of memory, read-only, a foreign key), it
+ * would ask again at once, without end.
+ */
+function rest(worker: Worker<JobData>, options: RunQueueOptions): void {
+  if (worker.isPaused()) return;
+  worker.pause(true).catch(options.onError);
+  setTimeout(() => void worker.resume(), REST_MS);
 }
 
 async function addGrant(queue: Queue<JobData>, lane: number, grant: Grant): Promise<void> {

@@ -42,6 +42,10 @@ const FILLED = ["concurrency", "graceMs", "lockDurationMs", "stalledIntervalMs",
 
 /** @throws {RunError} `invalid_configuration`: a number out of its range. */
 export function fillIn(options: WorkerOptions): WorkerSettings {
+  for (const field of ["skillsDirs", "models", "redis"] as const) {
+    if (options?.[field] === undefined)
+      throw new RunError("invalid_configuration", { message: `startWorker needs ${field}.` });
+  }
   const settings = {
     ...options,
     concurrency: options.concurrency ?? 32,
@@ -54,16 +58,17 @@ export function fillIn(options: WorkerOptions): WorkerSettings {
   checkRange(settings, "graceMs", { least: 0, most: 3_600_000 });
   checkRange(settings, "lockDurationMs", { least: 500, most: 600_000 });
   checkRange(settings, "stalledIntervalMs", { least: 100, most: 600_000 });
+  if (settings.retentionMs !== undefined) checkRange(settings, "retentionMs", { least: 1_000, most: 31_536_000_000 });
   return settings;
 }
 
 function checkRange(
   settings: WorkerSettings,
-  field: Exclude<(typeof FILLED)[number], "installation">,
+  field: Exclude<(typeof FILLED)[number], "installation"> | "retentionMs",
   range: { readonly least: number; readonly most: number },
 ): void {
   const value = settings[field];
-  if (Number.isInteger(value) && value >= range.least && value <= range.most) return;
+  if (value !== undefined && Number.isInteger(value) && value >= range.least && value <= range.most) return;
   throw new RunError("invalid_configuration", {
     message: `${field} must be a whole number from ${range.least} to ${range.most}.`,
   });

@@ -21,6 +21,7 @@ import type { ModelRouter } from "./model/model.ts";
 import { openRunQueue, type RunQueue } from "./queue.ts";
 import { Reconciler } from "./reconciler.ts";
 import { RunObserver } from "./run-observer.ts";
+import { onceASecond } from "./once-a-second.ts";
 import { RunWorker } from "./run-worker.ts";
 import { StuckWatch } from "./stuck-watch.ts";
 import { createToolRegistry, type ToolRegistry } from "./tools/registry.ts";
@@ -185,7 +186,7 @@ async function openQueue(
     onLocksLost: (jobs) => {
       for (const job of jobs) runs.active.byJob(job)?.loseLock();
     },
-    onError: (error) => core.logger.warn({ err: error }, "queue error"),
+    onError: onceASecond((error, more) => core.logger.warn({ err: error, more }, "queue error")),
   });
   return queue;
 }

@@ -228,3 +228,27 @@ describe("the reconciler", () => {
     expect((await followed(producer, runId)).result).toMatchObject({ status: "failed", error: { code: "poisoned" } });
   });
 });
+
+describe("a Redis that answers and refuses", () => {
+  test("is not asked without end, and is served again when it relents", async () => {
+    await using redis = await startRedis();
+    await using producer = new Producer({ redis: redis.url });
+    let lines = 0;
+    const logger = createLogger({ level: "info", destination: { write: () => void lines++ } });
+    await using _worker = await worker(redis, [{ steps: [{ text: "done" }] }], { logger });
+    const connection = redis.client();
+    await connection.config("SET", "maxmemory", "1");
+    await expect.poll(() => lines, { timeout: 10_000 }).toBeGreaterThan(1);
+    const calls = async (): Promise<number> =>
+      Number(/total_commands_processed:(\d+)/.exec(await connection.info("stats"))?.[1]);
+    const start = await calls();
+    const linesBefore = lines;
+    // Two seconds of refusals, by the server's own count of seconds.
+    await connection.blpop("nothing", 2);
+    expect((await calls()) - start).toBeLessThan(500);
+    expect(lines - linesBefore).toBeLessThan(30);
+    await connection.config("SET", "maxmemory", "0");
+    const { runId } = await producer.enqueue({ ...base, query: "q" });
+    expect((await followed(producer, runId)).result.status).toBe("succeeded");
+  });
+});

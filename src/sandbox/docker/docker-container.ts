@@ -28,6 +28,8 @@ import {
 
 const MAX_LISTING_BYTES = 32_000_000;
 const SETTLE_ATTEMPTS = 8;
+/** All attempts together: a workload may stop each of our helpers as it appears. */
+const SETTLE_MS = 15_000;
 /** After so many failed attempts the container gets room for more processes, once. */
 const ATTEMPTS_BEFORE_ROOM = 3;
 
@@ -201,8 +203,12 @@ export class DockerContainer implements Sandbox {
    * Right after a fork bomb a helper may find no room for its own processes until the dead ones are reaped.
    */
   async #settle(): Promise<void> {
+    const { clock } = this.#options;
+    const endsAt = clock.monotonic() + SETTLE_MS;
     for (let attempt = 1; attempt <= SETTLE_ATTEMPTS; attempt += 1) {
-      const listing = await this.#tryToSettle();
+      const timeoutMs = endsAt - clock.monotonic();
+      if (timeoutMs <= 0) break;
+      const listing = await this.#tryToSettle(timeoutMs);
       if (listing !== undefined) {
         this.#listing = listing;
         return;
@@ -217,9 +223,10 @@ export class DockerContainer implements Sandbox {
   }
 
   /** @returns undefined where it may work at the next attempt. @throws What the engine says of a container that is gone. */
-  async #tryToSettle(): Promise<Listing | undefined> {
+  async #tryToSettle(timeoutMs: number): Promise<Listing | undefined> {
     try {
-      return toListing(await runHelper(this.#options.container, SETTLE_SCRIPT, { maxOutputBytes: MAX_LISTING_BYTES }));
+      const options = { maxOutputBytes: MAX_LISTING_BYTES, timeoutMs };
+      return toListing(await runHelper(this.#options.container, SETTLE_SCRIPT, options));
     } catch (error) {
       if (isContainerGone(error)) throw error;
       return undefined;

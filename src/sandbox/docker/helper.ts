@@ -17,6 +17,8 @@ export interface HelperOptions {
   readonly maxOutputBytes: number;
   /** Default `/`: a command may have locked the workspace. */
   readonly directory?: string;
+  /** Default 60,000. */
+  readonly timeoutMs?: number;
 }
 
 /** What a helper came to. */
@@ -43,13 +45,13 @@ export async function runHelper(
     maxOutputBytes: options.maxOutputBytes,
     ...(options.stdin === undefined ? {} : { stdin: options.stdin }),
   });
-  const { exitCode, pid } = await awaitEnd(helper);
+  const { exitCode, pid } = await awaitEnd(helper, options.timeoutMs);
   return { exitCode: pid !== 0 && helper.isWhole ? exitCode : -1, stdout: helper.output.stdout };
 }
 
 /** Waits for a process that ends by itself or was killed, and for the rest of its output. */
-export async function awaitEnd(process: EngineExec): Promise<ExecExit> {
-  const exit = await withDeadline(() => process.exit, { timeoutMs: HELPER_TIMEOUT_MS });
+export async function awaitEnd(process: EngineExec, timeoutMs: number = HELPER_TIMEOUT_MS): Promise<ExecExit> {
+  const exit = await withDeadline(() => process.exit, { timeoutMs });
   await withDeadline(() => process.drained, { timeoutMs: DRAIN_MS });
   return exit;
 }

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { isNode, LineCounter, parseDocument, type Document } from "yaml";
@@ -8,6 +7,7 @@ import { toProblems } from "../contracts/schema-problems.ts";
 import type { SchemaType } from "../contracts/schema-type.ts";
 import { RunError } from "../errors.ts";
 import { deepFreeze } from "../freeze.ts";
+import { readSmallFile, whyUnreadable } from "./config-file.ts";
 import { parseQueryCondition } from "./query-condition.ts";
 
 const MAX_SCRIPT_BYTES = 4_000_000;
@@ -82,12 +82,13 @@ export interface ScriptProblem {
  */
 export function loadScript(path: string): readonly ScriptFileEntry[] {
   const name = basename(path);
-  let text: string;
+  let text: string | undefined;
   try {
-    text = readFileSync(path, "utf8");
+    text = readSmallFile(path);
+    if (text === undefined) throw new RunError("invalid_configuration", { message: "it does not exist" });
   } catch (error) {
     throw new RunError("invalid_configuration", {
-      message: `The script ${name} cannot be read.`,
+      message: `The script ${name} cannot be read: ${whyUnreadable(error)}.`,
       details: { file: name },
       cause: error,
     });

@@ -58,8 +58,9 @@ export async function* runCall(verdict: Verdict, desk: CallDesk, receipts: Recei
         ? failed("invalid_arguments", { message: verdict.problem })
         : await dispatch(verdict, desk);
   } catch (error) {
-    if (error instanceof RunInterrupt && error.kind !== "cancelled") throw error;
-    broken = error instanceof RunInterrupt ? error : toRunError(error);
+    const cause: unknown = desk.signal.aborted ? desk.signal.reason : error;
+    if (cause instanceof RunInterrupt && cause.kind !== "cancelled") throw cause;
+    broken = cause instanceof RunInterrupt ? cause : toRunError(cause);
     // Without a sandbox nothing was done; otherwise nobody knows how far the call came.
     const status = error instanceof RunError && error.code === "sandbox_unavailable" ? "failed" : "indeterminate";
     outcome = failed("tool_failed", { status, message: "The run ended before this call had a result." });

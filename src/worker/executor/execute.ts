@@ -49,7 +49,7 @@ export async function* execute(
       attempt = new Attempt({ execution, dependencies, plan: settled, receipts, endsAt, signal: stop.signal });
       ending = { status: "succeeded", ...(yield* attempt.turns()) };
     } catch (caught) {
-      ending = toEnding(caught, signal);
+      ending = toEnding(stop.signal.aborted ? stop.signal.reason : caught);
       if (ending.status === "stopped") dependencies.onFault?.({ error: ending.error });
     }
     const { confirmed } = (await attempt?.close()) ?? { confirmed: true };
@@ -107,13 +107,12 @@ function activation(skill: Skill, request: RunRequest): RunEventDraft {
   return { type: "skill.activated", data: { ref: skill.ref, digest: skill.digest, argumentsDigest } };
 }
 
-/** @throws {RunInterrupt} For interrupts that end only the attempt. */
-function toEnding(caught: unknown, signal: AbortSignal): Ending {
-  if (signal.aborted) {
-    const reason: unknown = signal.reason;
-    if (!(reason instanceof RunInterrupt)) return { status: "cancelled", reason: undefined };
-    if (reason.kind !== "cancelled") throw reason;
-    return { status: "cancelled", reason: reason.reason };
-  }
-  return { status: "stopped", error: toEndingError(caught) };
+/**
+ * @param cause What stopped the attempt; where it was aborted, the abort's reason and not what the abort broke.
+ * @throws {RunInterrupt} For interrupts that end only the attempt.
+ */
+function toEnding(cause: unknown): Ending {
+  if (!(cause instanceof RunInterrupt)) return { status: "stopped", error: toEndingError(cause) };
+  if (cause.kind !== "cancelled") throw cause;
+  return { status: "cancelled", reason: cause.reason };
 }

@@ -22,14 +22,17 @@ export interface ExecutorOptions {
   readonly tools?: readonly CallerTool[];
   /** Called once, at the first admitted workspace call. Absent: workspace capabilities are denied. */
   readonly sandbox?: () => SandboxBackend | Promise<SandboxBackend>;
-  /** Told of every event. What it throws is dropped: it never touches a run. */
-  readonly onEvent?: (event: RunEvent) => void;
+  /** Told of every event, before it is yielded. What it throws or rejects with is dropped: it never touches a run. */
+  readonly onEvent?: (event: RunEvent) => unknown;
   /** Told of skill events. What it throws or rejects with is dropped. */
   readonly audit?: Audit;
   readonly clock?: Clock;
   /** Which installation its sandboxes belong to. Default `local`. */
   readonly installation?: string;
 }
+
+/** As the producer bounds it. */
+const MAX_REASON_CHARACTERS = 1_000;
 
 /** A request for an in-process run: the tenant may be left out (`default`). */
 export type LocalRunRequest = Omit<RunRequestInput, "tenantId"> & { readonly tenantId?: string };
@@ -116,11 +119,8 @@ export class Executor {
     const { onEvent } = this.#options;
     const audit = auditor(this.#options.audit);
     return (event) => {
-      try {
-        onEvent?.(event);
-      } catch {
-        // The listener's fault is not the run's.
-      }
+      // What a listener throws or rejects with is not the run's.
+      if (onEvent !== undefined) void (async () => onEvent(event))().catch(() => undefined);
       audit(event);
       return event;
     };
@@ -140,5 +140,5 @@ function cancellationOf(signal: AbortSignal | undefined): {
 }
 
 function reasonOf(signal: AbortSignal | undefined): string | undefined {
-  return typeof signal?.reason === "string" ? signal.reason : undefined;
+  return typeof signal?.reason === "string" ? signal.reason.toWellFormed().slice(0, MAX_REASON_CHARACTERS) : undefined;
 }

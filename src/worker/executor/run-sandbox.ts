@@ -26,7 +26,8 @@ const SWEEP_SLACK_MS = 60_000;
  * The one sandbox of a run: made at the first admitted workspace call, staged once, ended once.
  *
  * W1 `workspace` creates at most one sandbox. W2 After `close` none is created any more.
- * W3 Only `close` ends it; a create that was aborted has left nothing behind (the backend's rule).
+ * W3 Only `close` ends it, called by the executor or by the run's abort; a create that was aborted has left nothing
+ *    behind (the backend's rule).
  */
 export class RunSandbox {
   readonly #options: RunSandboxOptions;
@@ -34,6 +35,8 @@ export class RunSandbox {
   #sandbox: Sandbox | undefined;
   #createdAt = 0;
   #lifeMs = 0;
+  readonly #onAbort = (): void => void this.close();
+  #releaseSignal = (): void => undefined;
   #closing: Promise<{ readonly confirmed: boolean }> | undefined;
 
   constructor(options: RunSandboxOptions) {
@@ -54,6 +57,10 @@ export class RunSandbox {
     const backend = await untilAborted(signal, async () => this.#options.backend());
     this.#createdAt = clock.monotonic();
     this.#sandbox = await backend.create(request.workspacePolicy, this.#labels(), signal);
+    // An interrupted run has no use for it: ending it ends whatever runs in it, however that resists.
+    signal.addEventListener("abort", this.#onAbort, { once: true });
+    if (signal.aborted) this.#onAbort();
+    this.#releaseSignal = () => signal.removeEventListener("abort", this.#onAbort);
     const workspace = new Workspace({ sandbox: this.#sandbox, policy: request.workspacePolicy });
     if (skill !== undefined) await workspace.stage(stagedFiles(skill), signal);
     this.#workspace = workspace;
@@ -67,6 +74,7 @@ export class RunSandbox {
   }
 
   async #end(): Promise<{ readonly confirmed: boolean }> {
+    this.#releaseSignal();
     if (this.#sandbox === undefined) return { confirmed: true };
     const destroyed = await this.#sandbox.destroy();
     this.#lifeMs = Math.round(this.#options.clock.monotonic() - this.#createdAt);

@@ -1,4 +1,5 @@
 import type { SandboxBackend } from "../../sandbox/backend.ts";
+import { toRunError } from "../../shared/errors.ts";
 
 /** The one sandbox backend of a process: made by its factory at first use, shared by all runs. */
 export class SharedBackend implements AsyncDisposable {
@@ -9,14 +10,17 @@ export class SharedBackend implements AsyncDisposable {
     this.#make = make;
   }
 
-  /** @throws What the factory throws; the next call tries again, since an engine that was down may be up by then. */
+  /**
+   * @throws {RunError} What the factory throws, or `sandbox_unavailable`. The next call tries again, since an engine that
+   *   was down may be up by then.
+   */
   async open(): Promise<SandboxBackend> {
     this.#opening ??= Promise.resolve().then(this.#make);
     try {
       return await this.#opening;
     } catch (error) {
       this.#opening = undefined;
-      throw error;
+      throw toRunError(error, "sandbox_unavailable");
     }
   }
 

@@ -42,7 +42,12 @@ export function createToolRegistry(tools: readonly CallerTool[] = []): ToolRegis
   for (const operation of Object.values(WORKSPACE_OPERATIONS)) {
     registry.set(operation.id, toWorkspaceCapability(operation));
   }
-  for (const tool of tools) {
+  if (!Array.isArray(tools)) throw new RunError("invalid_configuration", { message: "Tools must be a list." });
+  for (const tool of tools as readonly CallerTool[]) {
+    // From plain JavaScript anything may come.
+    if (typeof tool !== "object" || tool === null || typeof tool.id !== "string") {
+      throw new RunError("invalid_configuration", { message: "A tool must be an object with an id." });
+    }
     if (registry.has(tool.id)) throw misconfigured(tool, "is registered twice");
     registry.set(tool.id, toCallerCapability(tool));
   }

@@ -201,6 +201,15 @@ describe("cancelling", () => {
     expect(dispatched).toBe(1);
   });
 
+  test("for a reason of any length keeps the event small and well-formed", async () => {
+    const reason = `\ud800${"x".repeat(1_000_000)}`;
+    const { result } = await collect(
+      make({ model: new ScriptedModel([]) }).run(request(), { signal: AbortSignal.abort(reason) }),
+    );
+    expect(result.cancelReason).toHaveLength(1_000);
+    expect(result.cancelReason?.isWellFormed()).toBe(true);
+  });
+
   test("after the end changes nothing", async () => {
     const abort = new AbortController();
     const items = make({ model: new ScriptedModel([{ text: "Done." }]) }).run(request(), { signal: abort.signal });
@@ -230,7 +239,36 @@ describe("leaving early", () => {
   });
 });
 
+describe("a sandbox factory", () => {
+  const list = { toolCalls: [{ name: "workspace_list", arguments: {} }] };
+  const asks = request({ allowedCapabilities: ["workspace.list@1"] });
+
+  test("that never settles does not hold up the wall clock", async () => {
+    const executor = make({ model: new ScriptedModel([list]), sandbox: () => new Promise(() => undefined) });
+    const { result } = await collect(executor.run({ ...asks, limits: { wallClockMs: 50 } }));
+    expect(result).toMatchObject({ status: "timed_out", error: { code: "wall_clock" } });
+  });
+
+  test("that throws leaves the sandbox unavailable, and nothing done", async () => {
+    const executor = make({ model: new ScriptedModel([list]), sandbox: () => Promise.reject(new Error("no engine")) });
+    const { result } = await collect(executor.run(asks));
+    expect(result).toMatchObject({
+      status: "failed",
+      error: { code: "sandbox_unavailable" },
+      receipts: [{ status: "failed" }],
+    });
+  });
+});
+
 describe("listeners", () => {
+  test("may reject: nobody hears of it", async () => {
+    const executor = make({
+      model: new ScriptedModel([{ text: "Done." }]),
+      onEvent: () => Promise.reject(new Error("listener")),
+    });
+    expect((await collect(executor.run(request()))).result.status).toBe("succeeded");
+  });
+
   test("see every event, and their failures never touch the run", async () => {
     const seen: string[] = [];
     const audited: string[] = [];

@@ -81,7 +81,7 @@ describe("a script file", () => {
       writeFileSync(join(directory, "good.yaml"), "- steps: [{ text: hi }]\n");
       expect(loadScript(join(directory, "good.yaml"))).toHaveLength(1);
       const error = refusalOf(() => loadScript(join(directory, "none.yaml")));
-      expect(error.message).toBe("The script none.yaml cannot be read.");
+      expect(error.message).toBe("The script none.yaml cannot be read: it does not exist.");
       expect(JSON.stringify(error.toBody())).not.toContain(directory);
     } finally {
       rmSync(directory, { recursive: true });
