@@ -284,6 +284,24 @@ describe("following through trouble", () => {
     expect(await Promise.all(listening.map(({ done }) => done))).toEqual(owners.map(() => upTo(61)));
   });
 
+  it("goes on without notices where Redis refuses to renew the subscriptions", async () => {
+    await using server = await startRedis();
+    await using proxy = await startProxy(server.port);
+    await using stage = await attach(server, { url: proxy.url, pollMs: 20 });
+    const { log, followers } = stage;
+    const owner = await startRun(log);
+    const listening = listen(followers.follow(owner));
+    await waitingIs(stage, 1);
+    const admin = server.client();
+    await admin.acl("SETUSER", "default", "-subscribe");
+    proxy.cut();
+    await vi.waitFor(async () => expect(await admin.acl("LOG")).not.toEqual([]), PATIENCE);
+    await appendDeltas(log, owner, { from: 2, to: 2 });
+    await listening.heard(2);
+    await log.finish(owner, [terminalEvent(owner, 3)], "succeeded");
+    expect(await listening.done).toEqual([1, 2, 3]);
+  });
+
   it("goes on where only one of the two connections is lost", async () => {
     await using stage = await setUp({}, { pollMs: 60_000 });
     const { log, followers, server } = stage;

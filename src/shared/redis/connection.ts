@@ -10,7 +10,8 @@ import { joinWrites } from "./joint-writes.ts";
  *   command is sent again after a reconnect, and given up after two lost connections or 5 s.
  * - `queue`: handed to BullMQ's `Queue` in a producer. As `request`.
  * - `blocking`: handed to a BullMQ `Worker`, which waits on it. Commands wait until Redis is back.
- * - `subscriber`: pub/sub. Subscriptions wait until Redis is back and are renewed by themselves.
+ * - `subscriber`: pub/sub. Subscriptions wait until Redis is back; whoever made them renews them at each "ready". ioredis
+ *   would, but a refusal would then be nobody's to catch, and end the process.
  */
 export type RedisRole = "request" | "queue" | "blocking" | "subscriber";
 
@@ -33,7 +34,7 @@ const ROLE_OPTIONS = {
   request: { maxRetriesPerRequest: 2, enableOfflineQueue: false, commandTimeout: COMMAND_TIMEOUT_MS },
   queue: { maxRetriesPerRequest: 2, enableOfflineQueue: false, commandTimeout: COMMAND_TIMEOUT_MS },
   blocking: { maxRetriesPerRequest: null },
-  subscriber: { maxRetriesPerRequest: null, autoResubscribe: true },
+  subscriber: { maxRetriesPerRequest: null, autoResubscribe: false },
 } as const satisfies Record<RedisRole, RedisOptions>;
 
 /**

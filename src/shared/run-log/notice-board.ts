@@ -126,8 +126,7 @@ export class NoticeBoard {
     this.#subscriber ??= this.#options.openSubscriber().then(
       (subscriber) => {
         subscriber.on("message", (channel: string, message: string) => this.#hear(channel, message));
-        // Answered after the renewed subscriptions: only then can nothing be missed any more.
-        subscriber.on("ready", () => void subscriber.ping().then(this.#onReady, () => undefined));
+        subscriber.on("ready", () => void this.#renew(subscriber));
         return subscriber;
       },
       (error: unknown) => {
@@ -136,6 +135,13 @@ export class NoticeBoard {
       },
     );
     return this.#subscriber;
+  }
+
+  /** Subscribes again after a reconnect. Only then can nothing be missed; where Redis refuses, the poll has to do. */
+  async #renew(subscriber: Redis): Promise<void> {
+    const channels = [...this.#topics.keys()];
+    if (channels.length > 0) await subscriber.subscribe(...channels).catch(() => undefined);
+    await this.#compare();
   }
 
   #hear(channel: string, message: string): void {
