@@ -213,8 +213,7 @@ export class RunWorker {
       if (error instanceof RunError && error.code === "internal") return "unreadable";
       throw error;
     }
-    const reason = claim.handedOver ? "handed_over" : "worker_lost";
-    return foldHistory(events, { registry: dependencies.tools, reason });
+    return foldHistory(events, dependencies.tools);
   }
 }
 
@@ -227,7 +226,9 @@ function toExecution(claim: Claim, history: History | "unreadable" | undefined):
     queuedAt: claim.queuedAt,
     startedAt: claim.firstClaimedAt,
     // An earlier claim that wrote nothing has used nothing: this is the first start.
-    ...(known?.started === true ? { prior: known.prior } : {}),
+    ...(known?.past.startedAt === undefined
+      ? {}
+      : { prior: { ...known.past, reason: claim.handedOver ? "handed_over" : "worker_lost" } }),
     ...(refusal === undefined ? {} : { refusal }),
   };
 }

@@ -1,9 +1,9 @@
 import { toIsoTime } from "../../shared/clock.ts";
 import { toRunError, RunError } from "../../shared/errors.ts";
+import { evidenceOf } from "../../shared/run-log/past-attempts.ts";
 import type { Receipt } from "../../shared/contracts/receipt.ts";
 import type { RunResult, TerminalState, Usage } from "../../shared/contracts/result.ts";
 import type { Execution, ExecutionDependencies, UnsealedResult } from "./execution.ts";
-import { evidenceOf } from "./evidence.ts";
 import { Meter } from "./meter.ts";
 import type { Plan } from "./prepare.ts";
 
@@ -32,6 +32,7 @@ export interface Conclusion {
 export function concludeRun(conclusion: Conclusion): UnsealedResult {
   const { execution, dependencies, plan, receipts, ending } = conclusion;
   const { request } = execution;
+  const skill = plan?.skill === undefined ? undefined : { ref: plan.skill.ref, digest: plan.skill.digest };
   return {
     type: "result",
     schemaVersion: "1",
@@ -39,9 +40,9 @@ export function concludeRun(conclusion: Conclusion): UnsealedResult {
     tenantId: request.tenantId,
     ...outcomeOf(conclusion),
     receipts,
-    evidence: evidenceOf(receipts, plan?.skill),
+    evidence: evidenceOf(receipts, skill),
     usage: usageOf(conclusion),
-    ...(plan?.skill === undefined ? {} : { skill: { ref: plan.skill.ref, digest: plan.skill.digest } }),
+    ...(skill === undefined ? {} : { skill }),
     ...(conclusion.confirmed ? {} : { sandboxUnconfirmed: true }),
     ...(ending.status === "cancelled" ? { cancelledAfterMs: conclusion.cancelledAfterMs } : {}),
     catalogDigest: dependencies.catalog.digest,

@@ -1,8 +1,8 @@
-import type { Receipt } from "../../shared/contracts/receipt.ts";
 import type { RunRequest } from "../../shared/contracts/request.ts";
-import type { RunResult, Usage } from "../../shared/contracts/result.ts";
+import type { RunResult } from "../../shared/contracts/result.ts";
 import type { RunError } from "../../shared/errors.ts";
 import type { Clock } from "../../shared/clock.ts";
+import type { PastAttempts } from "../../shared/run-log/past-attempts.ts";
 import type { SandboxBackend } from "../../sandbox/backend.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { ModelRouter } from "../model/model.ts";
@@ -25,16 +25,9 @@ export interface ExecutionDependencies {
 }
 
 /** What earlier attempts of the run have used. Limits count across attempts. */
-export interface PriorAttempts {
-  readonly usage: Usage;
-  readonly receipts: readonly Receipt[];
-  /** UTF-8 bytes of assistant text so far. */
-  readonly outputBytes: number;
+export interface PriorAttempts extends PastAttempts {
+  /** Why this attempt follows. */
   readonly reason: "worker_lost" | "handed_over";
-  /** Last sequence written before this attempt. */
-  readonly lastSequence: number;
-  /** The digest of the skill that the first attempt ran with. */
-  readonly skillDigest?: string;
 }
 
 export interface Execution {

@@ -24,8 +24,8 @@ export interface Plan {
 export function prepare(execution: Execution, dependencies: ExecutionDependencies): Plan {
   const { request, prior } = execution;
   const skill = request.skill === undefined ? undefined : findSkill(request.skill, dependencies.catalog);
-  if (skill !== undefined && prior?.skillDigest !== undefined && prior.skillDigest !== skill.digest) {
-    throw mismatch(prior.skillDigest, skill);
+  if (skill !== undefined && prior?.skill !== undefined && prior.skill.digest !== skill.digest) {
+    throw mismatch(prior.skill.digest, skill);
   }
   const { route, model } = dependencies.models.resolve(request.model);
   if (request.limits.maxCostUsd !== undefined && route.pricePerMillion === undefined) {

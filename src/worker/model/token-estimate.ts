@@ -2,8 +2,6 @@ import { RunError } from "../../shared/errors.ts";
 import { estimateTokens } from "../../shared/token-estimate.ts";
 import type { ModelCompletion, ModelRequest, ModelUsage } from "./model.ts";
 
-export { estimateTokens };
-
 /** UTF-8 bytes of everything in a request that a provider counts as input: messages and tools. */
 export function requestBytes(request: Pick<ModelRequest, "messages" | "tools">): number {
   let bytes = 0;

@@ -5,7 +5,8 @@ import type { RunResult } from "../../../src/shared/contracts/result.ts";
 import { Executor, type ExecutorOptions, type LocalRunRequest } from "../../../src/worker/executor/executor.ts";
 import type { Model } from "../../../src/worker/model/model.ts";
 import { ScriptedModel } from "../../../src/worker/model/scripted.ts";
-import { estimateTokens, requestBytes } from "../../../src/worker/model/token-estimate.ts";
+import { estimateTokens } from "../../../src/shared/token-estimate.ts";
+import { requestBytes } from "../../../src/worker/model/token-estimate.ts";
 import type { CallerTool } from "../../../src/worker/tools/tool.ts";
 import { collect, makeCatalog, makeSkill, oneModel } from "../../support/runs.ts";
 

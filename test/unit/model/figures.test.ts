@@ -3,7 +3,8 @@ import { describe, expect, test } from "vitest";
 import { readUsage } from "../../../src/worker/model/chat-usage.ts";
 import { costMicroUsd } from "../../../src/worker/model/cost.ts";
 import { strictSchema } from "../../../src/worker/model/strict-schema.ts";
-import { estimateTokens, estimateUsage } from "../../../src/worker/model/token-estimate.ts";
+import { estimateTokens } from "../../../src/shared/token-estimate.ts";
+import { estimateUsage } from "../../../src/worker/model/token-estimate.ts";
 import { modelRequest } from "../../support/model-calls.ts";
 
 describe("the cost of a call", () => {
