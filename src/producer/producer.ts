@@ -80,8 +80,13 @@ export class Producer {
   readonly #logger: Pick<Logger, "warn"> | undefined;
   readonly #connections: Connections;
 
-  /** Connects to nothing yet. */
+  /**
+   * Connects to nothing yet.
+   *
+   * @throws {RunError} `invalid_configuration`: no address, or a life that is none.
+   */
   constructor(options: ProducerOptions) {
+    checkOptions(options);
     this.#tenants = options.tenants ?? OPEN_DOOR;
     this.#logger = options.logger;
     this.#connections = new Connections({
@@ -285,5 +290,19 @@ function toCancelReply(reply: Cancelled): CancelReply {
       return { outcome: "already_ended", state: reply.state };
     default:
       return assertNever(reply);
+  }
+}
+
+/** From plain JavaScript anything may come. */
+function checkOptions(options: ProducerOptions | undefined): void {
+  if (options?.redis === undefined || (typeof options.redis !== "string" && typeof options.redis !== "object")) {
+    throw new RunError("invalid_configuration", { message: "A producer needs redis: a URL, or its parts." });
+  }
+  const { retentionMs } = options;
+  if (retentionMs === undefined) return;
+  if (!Number.isInteger(retentionMs) || retentionMs < 1_000 || retentionMs > 31_536_000_000) {
+    throw new RunError("invalid_configuration", {
+      message: "retentionMs must be a whole number from 1,000 to 31,536,000,000.",
+    });
   }
 }

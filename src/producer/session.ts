@@ -7,6 +7,7 @@ import { DEFAULT_LANE } from "../shared/redis/keys.ts";
 import { Followers } from "../shared/run-log/follow.ts";
 import { RedisRunLog } from "../shared/run-log/redis-run-log.ts";
 import { openGrantQueue, type GrantQueue } from "./queue.ts";
+import { within } from "../shared/within.ts";
 
 /** How long a call waits for Redis to come (back). */
 const READY_TIMEOUT_MS = 3_000;
@@ -43,6 +44,7 @@ export class Connections {
   readonly #options: SessionOptions;
   readonly #parts = new AsyncDisposableStack();
   #opened: Promise<{ readonly redis: Redis; readonly session: Session }> | undefined;
+  #readying: Promise<void> | undefined;
   #closed: Promise<void> | undefined;
 
   constructor(options: SessionOptions) {
@@ -55,7 +57,7 @@ export class Connections {
     this.#opened ??= this.#connect();
     try {
       const { redis, session } = await this.#opened;
-      if (redis.status !== "ready") await waitUntilReady(redis);
+      if (redis.status !== "ready") await this.#whenReady(redis);
       this.#checkOpen();
       return session;
     } catch (error) {
@@ -124,6 +126,12 @@ export class Connections {
     }
   }
 
+  /** However many calls wait, they wait together. */
+  async #whenReady(redis: Redis): Promise<void> {
+    this.#readying ??= waitUntilReady(redis).finally(() => (this.#readying = undefined));
+    return this.#readying;
+  }
+
   #makeSession(redis: Redis): Session {
     const { url, retentionMs, onQueueError } = this.#options;
     const followers = new Followers({
@@ -164,12 +172,4 @@ async function waitUntilReady(redis: Redis): Promise<void> {
     redis.off("ready", resolve);
     redis.off("end", giveUp);
   }
-}
-
-/** Waits for `work`, but no longer than `ms`, and not for its success. */
-async function within(ms: number, work: Promise<unknown>): Promise<void> {
-  const { promise: late, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  await Promise.race([work.catch(() => undefined), late]);
-  clearTimeout(timer);
 }

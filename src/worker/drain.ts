@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import type { RunQueue } from "./queue.ts";
 import type { RunWorker } from "./run-worker.ts";
-import { within } from "./within.ts";
+import { within } from "../shared/within.ts";
 
 /** Bounds of the steps of a close, in ms. With the grace they are all that it may take. */
 const CLOSE_STEP_MS = 2_000;

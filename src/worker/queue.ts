@@ -3,7 +3,7 @@ import type { Redis } from "ioredis";
 import { RunError } from "../shared/errors.ts";
 import { jobId, lanePrefix, QUEUE_NAME } from "../shared/redis/keys.ts";
 import type { Grant } from "../shared/run-log/run-log.ts";
-import { within } from "./within.ts";
+import { within } from "../shared/within.ts";
 
 /**
  * The worker's side of BullMQ: what may run now comes from here. It is at-least-once: one job may be delivered twice,

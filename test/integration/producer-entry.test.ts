@@ -1,5 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { expect, test } from "vitest";
+import { Producer } from "../../src/producer/index.ts";
 import { startRedis } from "../support/redis.ts";
 
 /** Runs a module in a fresh process and gives what it printed as JSON. */
@@ -57,4 +58,14 @@ test("the first enqueue loads the queue, and a closed producer lets its process 
   expect(names).toContain("bullmq");
   expect(names).toContain("ioredis");
   for (const name of ["openai", "dockerode", "pino", "prom-client"]) expect(names).not.toContain(name);
+});
+
+test.each([
+  ["nothing", undefined],
+  ["no address", {}],
+  ["an address that is a number", { redis: 5 }],
+  ["a life below zero", { redis: "redis://127.0.0.1:1", retentionMs: -5 }],
+  ["a life that is no number", { redis: "redis://127.0.0.1:1", retentionMs: Number.NaN }],
+])("a producer made with %s is a mistake of the configuration", (_what, options) => {
+  expect(() => new Producer(options as never)).toThrow(expect.objectContaining({ code: "invalid_configuration" }));
 });
