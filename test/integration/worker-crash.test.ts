@@ -4,7 +4,7 @@ import { Producer } from "../../src/producer/index.ts";
 import type { RunEvent } from "../../src/shared/contracts/event.ts";
 import type { ModelScriptEntry } from "../../src/worker/model/scripted.ts";
 import { startRedis } from "../support/redis.ts";
-import { checkRun } from "../support/runs.ts";
+import { followRun } from "../support/runs.ts";
 import { startWorkerProcess } from "../support/worker-process.ts";
 
 const skillsDirs = [fileURLToPath(new URL("../../skills", import.meta.url))];
@@ -24,24 +24,6 @@ const script: readonly ModelScriptEntry[] = [
   { steps: [{ text: "quick" }] },
 ];
 
-/** Follows a run, calls `on` at each event, and checks the whole. */
-async function followed(
-  producer: Producer,
-  runId: string,
-  on: (event: RunEvent) => void = () => undefined,
-): Promise<{ events: RunEvent[]; result: Parameters<typeof checkRun>[1] }> {
-  const events: RunEvent[] = [];
-  for await (const item of producer.follow({ tenantId, runId })) {
-    if (item.type === "result") {
-      checkRun(events, item);
-      return { events, result: item };
-    }
-    events.push(item);
-    on(item);
-  }
-  throw new Error("no result");
-}
-
 /** The process that works on the run now. */
 const ownerOf = <T extends { readonly name: string }>(workers: readonly T[], event: RunEvent): T => {
   const worker = "worker" in event.data ? event.data.worker : undefined;
@@ -58,7 +40,7 @@ describe("a killed worker", () => {
     await using second = await startWorkerProcess({ redis: redis.url, skillsDirs, script });
     const { runId } = await producer.enqueue({ ...request, query: "slow" });
     let owner = first;
-    const { events, result } = await followed(producer, runId, (event) => {
+    const { events, result } = await followRun(producer, { tenantId, runId }, (event) => {
       if (event.type === "run.started") owner = ownerOf([first, second], event);
       if (event.type === "model.started" && event.attempt === 1) owner.signal("SIGKILL");
     });
@@ -79,7 +61,7 @@ describe("a killed worker", () => {
     await first.line((line) => line.tool === "hang");
     first.signal("SIGKILL");
     await using second = await startWorkerProcess({ redis: redis.url, skillsDirs, script });
-    const { result } = await followed(producer, runId);
+    const { result } = await followRun(producer, { tenantId, runId });
     expect(result).toMatchObject({ status: "failed", error: { code: "worker_lost", retryable: true }, attempts: 2 });
     expect(second.lines.filter((line) => line.tool !== undefined)).toEqual([]);
   });
@@ -95,7 +77,7 @@ describe("a killed worker", () => {
     const after = await second.line((line) => line.tool === "hang");
     expect([before.callId, after.callId]).toEqual(["t1c0", "t2c0"]);
     await producer.cancel({ tenantId, runId, reason: "seen enough" });
-    const { result } = await followed(producer, runId);
+    const { result } = await followRun(producer, { tenantId, runId });
     expect(result).toMatchObject({ status: "cancelled", cancelReason: "seen enough" });
   });
 });
@@ -108,7 +90,7 @@ describe("a stopped worker", () => {
     await using second = await startWorkerProcess({ redis: redis.url, skillsDirs, script });
     const { runId } = await producer.enqueue({ ...request, query: "slow" });
     let owner = first;
-    const { events, result } = await followed(producer, runId, (event) => {
+    const { events, result } = await followRun(producer, { tenantId, runId }, (event) => {
       if (event.type === "run.started") owner = ownerOf([first, second], event);
       if (event.type === "model.started" && event.attempt === 1) owner.signal("SIGSTOP");
       if (event.type === "run.resumed") owner.signal("SIGCONT");
@@ -119,7 +101,7 @@ describe("a stopped worker", () => {
     // The one that woke serves on.
     for (const worker of [first, second]) if (worker !== owner) worker.signal("SIGKILL");
     const again = await producer.enqueue({ ...request, query: "anything" });
-    const next = await followed(producer, again.runId);
+    const next = await followRun(producer, { tenantId, runId: again.runId });
     expect(next.result.status).toBe("succeeded");
   });
 });
@@ -132,7 +114,7 @@ describe("a worker that is told to stop", () => {
     await using second = await startWorkerProcess({ redis: redis.url, skillsDirs, script, graceMs: 100 });
     const { runId } = await producer.enqueue({ ...request, query: "slow", limits: { maxAttempts: 1 } });
     let owner = first;
-    const { events, result } = await followed(producer, runId, (event) => {
+    const { events, result } = await followRun(producer, { tenantId, runId }, (event) => {
       if (event.type === "run.started") owner = ownerOf([first, second], event);
       if (event.type === "model.started" && event.attempt === 1) owner.signal("SIGTERM");
     });
@@ -147,7 +129,7 @@ describe("a worker that is told to stop", () => {
     await using producer = new Producer({ redis: redis.url });
     await using first = await startWorkerProcess({ redis: redis.url, skillsDirs, script, graceMs: 20_000 });
     const { runId } = await producer.enqueue({ ...request, query: "slow" });
-    const { result } = await followed(producer, runId, (event) => {
+    const { result } = await followRun(producer, { tenantId, runId }, (event) => {
       if (event.type === "model.started") first.signal("SIGTERM");
     });
     expect(result).toMatchObject({ status: "succeeded", attempts: 1 });
@@ -174,7 +156,7 @@ describe("Redis going away in the middle of a run", () => {
     await using worker = await startWorkerProcess({ redis: redis.url, skillsDirs, script, lockDurationMs: 10_000 });
     const { runId } = await producer.enqueue({ ...request, query: "slow" });
     const restarted = Promise.withResolvers<void>();
-    const { result } = await followed(producer, runId, (event) => {
+    const { result } = await followRun(producer, { tenantId, runId }, (event) => {
       if (event.type === "model.started" && event.attempt === 1)
         redis.restart().then(restarted.resolve, restarted.reject);
     });

@@ -2,7 +2,6 @@ import { fileURLToPath } from "node:url";
 import { Queue } from "bullmq";
 import { describe, expect, test } from "vitest";
 import { Producer } from "../../src/producer/index.ts";
-import type { RunEvent } from "../../src/shared/contracts/event.ts";
 import type { RunRequestInput } from "../../src/shared/contracts/request.ts";
 import { createLogger } from "../../src/shared/logging/logger.ts";
 import { RedisRunLog } from "../../src/shared/run-log/redis-run-log.ts";
@@ -11,7 +10,7 @@ import { ScriptedModel, type ModelScriptEntry } from "../../src/worker/model/scr
 import { startWorker, type RunningWorker } from "../../src/worker/worker.ts";
 import type { WorkerOptions } from "../../src/worker/worker-options.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
-import { checkRun, oneModel } from "../support/runs.ts";
+import { followRun, oneModel } from "../support/runs.ts";
 
 const skillsDirs = [fileURLToPath(new URL("../../skills", import.meta.url))];
 const tenantId = "acme";
@@ -33,23 +32,6 @@ async function worker(
   });
 }
 
-async function followed(
-  producer: Producer,
-  runId: string,
-  on: (event: RunEvent) => void = () => undefined,
-): Promise<{ events: RunEvent[]; result: Parameters<typeof checkRun>[1] }> {
-  const events: RunEvent[] = [];
-  for await (const item of producer.follow({ tenantId, runId })) {
-    if (item.type === "result") {
-      checkRun(events, item);
-      return { events, result: item };
-    }
-    events.push(item);
-    on(item);
-  }
-  throw new Error("no result");
-}
-
 describe("a worker", () => {
   test("executes a run with workspace calls and publishes it in order", async () => {
     await using redis = await startRedis();
@@ -65,7 +47,7 @@ describe("a worker", () => {
       query: "q",
     });
     expect({ state, duplicate }).toEqual({ state: "queued", duplicate: false });
-    const { events, result } = await followed(producer, runId);
+    const { events, result } = await followRun(producer, { tenantId, runId });
     expect(events[0]?.type).toBe("run.queued");
     expect(result).toMatchObject({
       status: "succeeded",
@@ -94,7 +76,7 @@ describe("a worker", () => {
     await using _worker = await worker(redis, [{ steps: [{ text: "hm", waitForAbort: true }] }]);
     const { runId } = await producer.enqueue({ ...base, query: "q" });
     let askedAt = 0;
-    const { result } = await followed(producer, runId, (event) => {
+    const { result } = await followRun(producer, { tenantId, runId }, (event) => {
       if (event.type !== "model.delta") return;
       askedAt = Date.now();
       void producer.cancel({ tenantId, runId, reason: "user left" });
@@ -123,7 +105,7 @@ describe("a worker", () => {
     ];
     for (const [more, expected] of cases) {
       const { runId } = await producer.enqueue({ ...base, query: "q", ...more });
-      const { result } = await followed(producer, runId);
+      const { result } = await followRun(producer, { tenantId, runId });
       expect(result).toMatchObject({ ...expected, usage: { modelCalls: 0 } });
     }
   });
@@ -142,7 +124,7 @@ describe("a worker", () => {
       limits: { maxTurns: 100, maxToolCalls: 100 },
       query: "q",
     });
-    const { result } = await followed(producer, runId);
+    const { result } = await followRun(producer, { tenantId, runId });
     expect(result).toMatchObject({ status: "limit_exceeded", error: { code: "journal_limit" } });
   });
 
@@ -182,7 +164,7 @@ describe("the reconciler", () => {
     await using producer = new Producer({ redis: redis.url });
     const runId = await loseJob(redis, producer);
     await using _worker = await worker(redis, [{ steps: [{ text: "found" }] }]);
-    expect((await followed(producer, runId)).result).toMatchObject({ status: "succeeded", attempts: 1 });
+    expect((await followRun(producer, { tenantId, runId })).result).toMatchObject({ status: "succeeded", attempts: 1 });
   });
 
   test("gives a running run to another when its worker and its job are gone", async () => {
@@ -198,7 +180,7 @@ describe("the reconciler", () => {
     for (const member of await connection.zrange("{sd:0}:grants", "0", "-1"))
       await connection.zadd("{sd:0}:grants", "1", member);
     await using _worker = await worker(redis, [{ steps: [{ text: "found" }] }]);
-    expect((await followed(producer, runId)).result).toMatchObject({ status: "succeeded", attempts: 2 });
+    expect((await followRun(producer, { tenantId, runId })).result).toMatchObject({ status: "succeeded", attempts: 2 });
   });
 
   test("ends what waited too long", async () => {
@@ -209,11 +191,11 @@ describe("the reconciler", () => {
     for await (const item of producer.follow({ tenantId, runId: blocker.runId }))
       if (item.type === "model.started") break;
     const { runId } = await producer.enqueue({ ...base, query: "q", limits: { maxQueueWaitMs: 50 } });
-    const { result, events } = await followed(producer, runId);
+    const { result, events } = await followRun(producer, { tenantId, runId });
     expect(result).toMatchObject({ status: "timed_out", error: { code: "queue_expired" }, attempts: 0 });
     expect(events.map((event) => event.type)).toEqual(["run.queued", "run.error"]);
     await producer.cancel({ tenantId, runId: blocker.runId });
-    await followed(producer, blocker.runId);
+    await followRun(producer, { tenantId, runId: blocker.runId });
     await busy.close();
   });
 
@@ -225,7 +207,10 @@ describe("the reconciler", () => {
     for (const claimId of ["dead-1", "dead-2"])
       await log.claim({ tenantId, runId, grant: 1 }, { claimId, worker: "dead" });
     await using _worker = await worker(redis, [{ steps: [{ text: "never" }] }]);
-    expect((await followed(producer, runId)).result).toMatchObject({ status: "failed", error: { code: "poisoned" } });
+    expect((await followRun(producer, { tenantId, runId })).result).toMatchObject({
+      status: "failed",
+      error: { code: "poisoned" },
+    });
   });
 });
 
@@ -249,6 +234,6 @@ describe("a Redis that answers and refuses", () => {
     expect(lines - linesBefore).toBeLessThan(30);
     await connection.config("SET", "maxmemory", "0");
     const { runId } = await producer.enqueue({ ...base, query: "q" });
-    expect((await followed(producer, runId)).result.status).toBe("succeeded");
+    expect((await followRun(producer, { tenantId, runId })).result.status).toBe("succeeded");
   });
 });

@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { expect } from "vitest";
+import type { Producer } from "../../src/producer/index.ts";
+import type { RunRef } from "../../src/shared/run-log/run-log.ts";
 import { runEventSchema, type RunEvent, type EventType } from "../../src/shared/contracts/event.ts";
 import { runResultSchema, type RunResult } from "../../src/shared/contracts/result.ts";
 import type { Catalog, Skill } from "../../src/worker/catalog/catalog.ts";
@@ -36,6 +38,24 @@ export async function collect(items: AsyncIterable<RunEvent | RunResult>): Promi
     result,
     of: (type) => events.filter((event) => event.type === type) as never,
   };
+}
+
+/** Follows a run through a producer to its result, calls `on` at each event, and checks the whole. */
+export async function followRun(
+  producer: Producer,
+  run: RunRef,
+  on: (event: RunEvent) => void = () => undefined,
+): Promise<{ readonly events: readonly RunEvent[]; readonly result: RunResult }> {
+  const events: RunEvent[] = [];
+  for await (const item of producer.follow(run)) {
+    if (item.type === "result") {
+      checkRun(events, item);
+      return { events, result: item };
+    }
+    events.push(item);
+    on(item);
+  }
+  throw new Error("the run had no result");
 }
 
 /** Holds a complete run against the contract. */

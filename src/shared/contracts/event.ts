@@ -168,7 +168,7 @@ export const TERMINAL_EVENT_TYPES: ReadonlySet<string> = new Set([
 /** JSON Schema of one event: the envelope, and the data that belongs to each known type. */
 export const runEventSchema = {
   $schema: "https://json-schema.org/draft/2020-12/schema",
-  $id: "https://skilldock.dev/contracts/run-event.schema.json",
+  $id: "urn:skilldock:contracts:run-event:1",
   title: "RunEvent",
   description: "One event of a run. Readers ignore event types and fields that they do not know.",
   type: "object",

@@ -4,7 +4,7 @@ import type { SchemaType } from "./schema-type.ts";
 /** What a run may do to its workspace. Closed: an unknown field is refused. Defaults as given per field. */
 export const workspacePolicySchema = {
   $schema: "https://json-schema.org/draft/2020-12/schema",
-  $id: "https://skilldock.dev/contracts/workspace-policy.schema.json",
+  $id: "urn:skilldock:contracts:workspace-policy:1",
   title: "WorkspacePolicy",
   description: "Limits of a run's workspace. They hold for staged skill files and for what the run writes.",
   type: "object",

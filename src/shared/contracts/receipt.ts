@@ -6,7 +6,7 @@ const digest = { type: "string", pattern: "^sha256:[0-9a-f]{64}$" } as const;
 /** What happened to one tool call. One receipt for every call that was dispatched or refused. */
 export const receiptSchema = {
   $schema: "https://json-schema.org/draft/2020-12/schema",
-  $id: "https://skilldock.dev/contracts/receipt.schema.json",
+  $id: "urn:skilldock:contracts:receipt:1",
   title: "Receipt",
   type: "object",
   required: [

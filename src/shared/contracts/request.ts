@@ -65,7 +65,7 @@ export const limitsSchema = {
 /** One run, as a producer asks for it. Closed: an unknown field is refused. */
 export const runRequestSchema = {
   $schema: "https://json-schema.org/draft/2020-12/schema",
-  $id: "https://skilldock.dev/contracts/run-request.schema.json",
+  $id: "urn:skilldock:contracts:run-request:1",
   title: "RunRequest",
   description: "One run: one skill (or a choice of skills), one query, bounded.",
   type: "object",

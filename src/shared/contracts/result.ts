@@ -76,7 +76,7 @@ export const evidenceSchema = {
 
 export const runResultSchema = {
   $schema: "https://json-schema.org/draft/2020-12/schema",
-  $id: "https://skilldock.dev/contracts/run-result.schema.json",
+  $id: "urn:skilldock:contracts:run-result:1",
   title: "RunResult",
   description: "The one result of a run. It is also the data of the run's terminal event.",
   type: "object",
