@@ -25,8 +25,9 @@ it.skipIf(isSkipped)("follows a run over a restart of the Redis container", { ti
   const { GenericContainer, Wait } = await import("testcontainers");
   const port = await findFreePort();
   await using container = await new GenericContainer(await ensureRedisImage())
-    .withCommand(["redis-server", "--protected-mode", "no", "--appendonly", "yes", "--save", ""])
-    .withExposedPorts({ container: 6379, host: port })
+    // On the host's own loopback: a published port would be open to the network.
+    .withNetworkMode("host")
+    .withCommand(["redis-server", "--bind", "127.0.0.1", "--port", String(port), "--appendonly", "yes", "--save", ""])
     .withWaitStrategy(Wait.forLogMessage(/Ready to accept connections/))
     .start();
   const url = `redis://127.0.0.1:${port}`;

@@ -1,6 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -40,22 +39,13 @@ export interface CliProcess extends AsyncDisposable {
   readonly end: Promise<CliEnd>;
 }
 
+/** A directory that has no `skilldock.yaml`. */
+const WITHOUT_CONFIGURATION = tmpdir();
+
 const children = new Set<ChildProcess>();
 process.once("exit", () => {
   for (const child of children) child.kill("SIGKILL");
 });
-
-let emptyDirectory: string | undefined;
-
-/** A directory without a `skilldock.yaml`; gone with the test process. */
-function workingDirectory(): string {
-  if (emptyDirectory === undefined) {
-    const made = mkdtempSync(join(tmpdir(), "skilldock-cli-"));
-    process.once("exit", () => rmSync(made, { recursive: true, force: true }));
-    emptyDirectory = made;
-  }
-  return emptyDirectory;
-}
 
 /** Starts `program` with the bare environment of a test. */
 export function startProgram(program: string, argv: readonly string[], options: CliOptions = {}): CliProcess {
@@ -66,7 +56,11 @@ export function startProgram(program: string, argv: readonly string[], options: 
     ...dockerHost(),
     ...options.env,
   };
-  const child = spawn(program, argv, { cwd: options.cwd ?? workingDirectory(), env, stdio: ["pipe", "pipe", "pipe"] });
+  const child = spawn(program, argv, {
+    cwd: options.cwd ?? WITHOUT_CONFIGURATION,
+    env,
+    stdio: ["pipe", "pipe", "pipe"],
+  });
   children.add(child);
   child.stdin.on("error", () => undefined);
   child.stdin.end(options.input ?? "");

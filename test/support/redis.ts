@@ -64,7 +64,13 @@ process.once("exit", () => {
 /** Starts a Redis and waits until it answers. */
 export async function startRedis(options: StartRedisOptions = {}): Promise<TestRedis> {
   const dir = options.dir ?? mkdtempSync(join(tmpdir(), "skilldock-redis-"));
-  const { child, port } = await startOnFreePort(dir, options);
+  const removeDirectory = (): void => {
+    if (options.dir === undefined) rmSync(dir, { recursive: true, force: true });
+  };
+  const { child, port } = await startOnFreePort(dir, options).catch((error: unknown) => {
+    removeDirectory();
+    throw error;
+  });
   const clients = new Set<Redis>();
   let server = child;
 
@@ -104,7 +110,7 @@ export async function startRedis(options: StartRedisOptions = {}): Promise<TestR
       } finally {
         for (const redis of clients) redis.disconnect();
         await killServer(server);
-        if (options.dir === undefined) rmSync(dir, { recursive: true, force: true });
+        removeDirectory();
       }
     },
   };
@@ -134,7 +140,7 @@ async function startServer(port: number, dir: string, options: StartRedisOptions
   ].flat();
   const child = spawn("redis-server", args, { stdio: ["ignore", "pipe", "pipe"] });
   children.add(child);
-  const watchdog = killWithUs(child);
+  const watchdog = killWithUs(child, options.dir === undefined ? dir : undefined);
   let output = "";
   child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
   child.stderr.on("data", (chunk: Buffer) => (output += chunk.toString()));
@@ -158,11 +164,12 @@ async function startServer(port: number, dir: string, options: StartRedisOptions
 
 /**
  * A killed test process runs no code of its own any more, but its end of a pipe closes: a shell that waits at the other
- * end kills the server then.
+ * end kills the server then, and removes its directory.
  */
-function killWithUs(child: ChildProcess): ChildProcess | undefined {
+function killWithUs(child: ChildProcess, temporary: string | undefined): ChildProcess | undefined {
   if (child.pid === undefined) return undefined;
-  const watchdog = spawn("sh", ["-c", `read -r _; kill -9 ${child.pid}`], {
+  const script = 'read -r _; kill -9 "$1"; [ -z "$2" ] || rm -rf "$2"';
+  const watchdog = spawn("sh", ["-c", script, "sh", String(child.pid), temporary ?? ""], {
     stdio: ["pipe", "ignore", "ignore"],
     detached: true,
   });
