@@ -30,6 +30,8 @@ const TAIL = `
 |---|---|
 | \`OPENAI_API_KEY\` | the key of \`chat\` routes that name no other variable and no other server |
 | \`OPENAI_BASE_URL\` | server of \`chat\` routes without \`baseUrl\` |
+| \`SKILLDOCK_CONFIG\` | the configuration file, where \`--config\` names none |
+| \`SKILLDOCK_TENANT\` | the tenant of a command, where \`--tenant\` names none. Default \`default\` |
 | \`NO_COLOR\` | no colour, also on a terminal |
 `;
 

@@ -1,6 +1,6 @@
 import type { RunEvent } from "../shared/contracts/event.ts";
 import type { RunResult } from "../shared/contracts/result.ts";
-import { toEventLine } from "./event-lines.ts";
+import { EventLines } from "./event-lines.ts";
 import { LiveView } from "./live-view.ts";
 import { printFinalText, printOutcome, styleEventLine, type RunView } from "./run-view.ts";
 import type { Output, Terminal } from "./terminal.ts";
@@ -26,6 +26,7 @@ export function chooseView(terminal: Terminal, options: ViewOptions): RunView {
 class LinesView implements RunView {
   readonly #terminal: Terminal;
   readonly #events: Output | undefined;
+  readonly #lines = new EventLines();
 
   constructor(terminal: Terminal, events: Output | undefined) {
     this.#terminal = terminal;
@@ -33,8 +34,8 @@ class LinesView implements RunView {
   }
 
   event(event: RunEvent): void {
-    const line = toEventLine(event);
-    if (line !== undefined && this.#events !== undefined) this.#events.line(styleEventLine(this.#events, line));
+    if (this.#events === undefined) return;
+    for (const line of this.#lines.next(event)) this.#events.line(styleEventLine(this.#events, line));
   }
 
   result(result: RunResult): void {

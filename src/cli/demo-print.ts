@@ -1,6 +1,6 @@
 import type { RunEvent } from "../shared/contracts/event.ts";
 import type { RunResult } from "../shared/contracts/result.ts";
-import { toEventLine, type EventLine } from "./event-lines.ts";
+import { EventLines, type EventLine } from "./event-lines.ts";
 import { formatCount, formatDuration, formatPlural, summarize } from "./figures.ts";
 import { printable, printableLine } from "./printable.ts";
 import type { Output } from "./terminal.ts";
@@ -13,6 +13,7 @@ export class DemoPrinter {
   readonly #output: Output;
   #startedAt: number | undefined;
   #previewed = 0;
+  readonly #lines = new EventLines();
 
   constructor(output: Output) {
     this.#output = output;
@@ -33,14 +34,17 @@ export class DemoPrinter {
     const at = Date.parse(event.time);
     this.#startedAt ??= at;
     const since = `${((at - this.#startedAt) / 1_000).toFixed(2)} s`;
-    const line = event.type === "model.delta" ? this.#preview(event) : toEventLine(event);
-    if (line === undefined) return;
+    const preview = event.type === "model.delta" ? this.#preview(event) : undefined;
+    for (const line of preview === undefined ? this.#lines.next(event) : [preview]) this.#line(line, since);
+    if (event.type === "tool.result") this.#commandOutput(event.data.output);
+  }
+
+  #line(line: EventLine, since: string): void {
     const head = `${line.sequence.padStart(4)} ${since.padStart(8)}  ${line.type.padEnd(18)} `;
     const detail = printableLine(line.detail, Math.max(40, this.#output.columns - head.length - 1));
     const { style } = this.#bound();
     const text = line.tone === "good" ? style("green", detail) : line.tone === "bad" ? style("red", detail) : detail;
     this.#output.line(`${style("dim", head)}${text}`.trimEnd());
-    if (event.type === "tool.result") this.#commandOutput(event.data.output);
   }
 
   /** The final text, and a line about what the run used. */
@@ -55,7 +59,7 @@ export class DemoPrinter {
     }
   }
 
-  /** The first text of a turn; the rest of the preview comes whole with `model.completed`. */
+  /** The first text of a turn; of later ones only their numbers are shown, since `model.completed` has the whole. */
   #preview(event: Extract<RunEvent, { readonly type: "model.delta" }>): EventLine | undefined {
     const { turn, text } = event.data;
     if (turn === this.#previewed) return undefined;

@@ -212,9 +212,10 @@ function conclude(terminal: Terminal, results: readonly RunResult[]): ExitCode {
   stdout.line(stdout.style(asExpected ? "green" : "red", `${asExpected ? "ok" : "FAILED"}: ${ends.join(", ")}`));
   if (!asExpected) return EXIT.notSucceeded;
   stdout.line("");
-  stdout.line("Next: with a Redis of your own (redis-server --port 6379)");
-  stdout.line("  npx skilldock worker --skills skills &");
-  stdout.line("  npx skilldock run --skill commit-message --query 'We now reject empty names.'");
-  stdout.line("  npx skilldock run --local --skills skills --skill commit-message --query 'Without Redis.'");
+  stdout.line("Next:");
+  stdout.line("  redis-server --port 6379 --daemonize yes");
+  stdout.line("  bin/skilldock worker --skills skills          # in another terminal");
+  stdout.line("  bin/skilldock run --skill commit-message --query 'We now reject empty names.'");
+  stdout.line("  bin/skilldock run --local --skills skills --skill commit-message --query 'Without Redis.'");
   return EXIT.ok;
 }

@@ -19,9 +19,7 @@ export async function enqueueCommand(terminal: Terminal, options: EnqueueOptions
   }
   terminal.stdout.line(enqueued.runId);
   const tenant = request.tenantId === "default" ? "" : ` --tenant ${request.tenantId}`;
-  const what = enqueued.duplicate ? "this run exists already" : "queued";
-  terminal.stderr.line(
-    `skilldock: ${what} (${enqueued.state}); follow it: skilldock follow ${enqueued.runId}${tenant}`,
-  );
+  const what = enqueued.duplicate ? `this run exists already (${enqueued.state})` : "queued";
+  terminal.stderr.line(`skilldock: ${what}; follow it: skilldock follow ${enqueued.runId}${tenant}`);
   return EXIT.ok;
 }

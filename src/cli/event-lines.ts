@@ -12,6 +12,30 @@ export interface EventLine {
 
 const SNIPPET_LENGTH = 100;
 
+/** The lines of a run's events, one after the other; previews of text are gathered into the line before the next event. */
+export class EventLines {
+  #deltas: { readonly from: number; to: number } | undefined;
+
+  /** @returns The lines to print now: for a preview none, for another event its own, after one for the previews. */
+  next(event: RunEvent): readonly EventLine[] {
+    if (event.type === "model.delta") {
+      this.#deltas = { from: this.#deltas?.from ?? event.sequence, to: event.sequence };
+      return [];
+    }
+    const line = toEventLine(event);
+    const previews = this.#takePreviews();
+    return [...(previews === undefined ? [] : [previews]), ...(line === undefined ? [] : [line])];
+  }
+
+  #takePreviews(): EventLine | undefined {
+    if (this.#deltas === undefined) return undefined;
+    const { from, to } = this.#deltas;
+    this.#deltas = undefined;
+    const sequence = from === to ? String(from) : `${from}-${to}`;
+    return { sequence, type: "model.delta", detail: "text as it came", tone: "quiet" };
+  }
+}
+
 /** @returns The event in words; undefined for `model.delta`, whose text comes whole with `model.completed`. */
 export function toEventLine(event: RunEvent): EventLine | undefined {
   if (event.type === "model.delta") return undefined;

@@ -35,7 +35,7 @@ export async function requireSandbox(open: () => Promise<SandboxBackend>): Promi
   } catch (error) {
     if (!(error instanceof RunError) || error.code !== "sandbox_unavailable") throw error;
     throw new RunError("sandbox_unavailable", {
-      message: `${error.message} Start Docker (or set DOCKER_HOST), or run the worker with --sandbox none: it then denies workspace capabilities.`,
+      message: `${error.message} Or run the worker with --sandbox none: it then denies workspace capabilities.`,
       ...(error.details === undefined ? {} : { details: error.details }),
       cause: error,
     });

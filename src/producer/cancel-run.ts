@@ -38,10 +38,11 @@ async function buildEnd(
   options: { readonly run: RunRef; readonly record: RunRecord; readonly cancel: { readonly reason?: string } },
 ): Promise<RunEvent> {
   const { run, record, cancel } = options;
-  const end = { run, queuedAt: record.queuedAt, state: "cancelled", ...cancel } as const;
-  if (record.state !== "queued" || record.epoch === 0) return buildWaitingEnd({ ...end, now: Date.now() });
+  const now = await connections.use(({ log }) => log.now());
+  const end = { run, queuedAt: record.queuedAt, now, state: "cancelled", ...cancel } as const;
+  if (record.state !== "queued" || record.epoch === 0) return buildWaitingEnd(end);
   const done = await readPastAttempts(connections, run, record.sequence);
-  return buildWaitingEnd({ ...end, now: Date.now(), past: { attempts: record.epoch, done } });
+  return buildWaitingEnd({ ...end, past: { attempts: record.epoch, done } });
 }
 
 async function readPastAttempts(connections: Connections, run: RunRef, sequence: number): Promise<PastAttempts> {

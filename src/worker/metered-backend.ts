@@ -35,10 +35,12 @@ function released(sandbox: Sandbox, release: () => void): Sandbox {
     readFile: (path, range, signal) => sandbox.readFile(path, range, signal),
     writeFiles: (files, signal) => sandbox.writeFiles(files, signal),
     async destroy() {
-      const destroyed = await sandbox.destroy();
-      if (!gone) release();
-      gone = true;
-      return destroyed;
+      try {
+        return await sandbox.destroy();
+      } finally {
+        if (!gone) release();
+        gone = true;
+      }
     },
   };
 }

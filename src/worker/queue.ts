@@ -132,9 +132,10 @@ function listen(worker: Worker<JobData>, options: RunQueueOptions): Worker<JobDa
  * would ask again at once, without end.
  */
 function rest(worker: Worker<JobData>, options: RunQueueOptions): void {
-  if (worker.isPaused()) return;
+  if (worker.isPaused() || worker.closing !== undefined) return;
   worker.pause(true).catch(options.onError);
-  setTimeout(() => void worker.resume(), REST_MS);
+  const timer = setTimeout(() => void worker.resume(), REST_MS);
+  worker.once("closing", () => clearTimeout(timer));
 }
 
 async function addGrant(queue: Queue<JobData>, lane: number, grant: Grant): Promise<void> {

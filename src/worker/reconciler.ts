@@ -89,7 +89,8 @@ export class Reconciler {
   async #endWait(expired: ExpiredWait): Promise<void> {
     const { log, queue, logger } = this.#options;
     const { tenantId, runId, queuedAt } = expired;
-    const terminal = buildWaitingEnd({ run: { tenantId, runId }, queuedAt, now: Date.now(), state: "timed_out" });
+    const now = await log.now();
+    const terminal = buildWaitingEnd({ run: { tenantId, runId }, queuedAt, now, state: "timed_out" });
     const reply = await log.endWaiting({ tenantId, runId }, { terminal, state: "timed_out" });
     if (reply.kind !== "ended") return;
     this.#options.onExpired();

@@ -1,3 +1,5 @@
+import type { Clock } from "../shared/clock.ts";
+
 /** Runs wait, there is room, and none was taken for this long: something is wrong with the queue's connection. */
 const STUCK_AFTER_MS = 60_000;
 
@@ -7,13 +9,21 @@ const STUCK_AFTER_MS = 60_000;
  *     serving → stuck (first time: rebuild) → stuck again (give up) ; any run taken → serving
  */
 export class StuckWatch {
-  readonly #options: { readonly concurrency: number; readonly active: { readonly size: number } };
+  readonly #options: {
+    readonly concurrency: number;
+    readonly active: { readonly size: number };
+    readonly clock: Pick<Clock, "monotonic">;
+  };
   #since: number | undefined;
   #times = 0;
   /** Called each time the worker has been stuck for a minute. */
   onStuck: (stuck: { readonly again: boolean }) => void = () => undefined;
 
-  constructor(options: { readonly concurrency: number; readonly active: { readonly size: number } }) {
+  constructor(options: {
+    readonly concurrency: number;
+    readonly active: { readonly size: number };
+    readonly clock: Pick<Clock, "monotonic">;
+  }) {
     this.#options = options;
   }
 
@@ -28,7 +38,7 @@ export class StuckWatch {
 
   /** @param waiting Runs that no attempt holds, as the last sweep saw them. */
   sawWaiting(waiting: number): void {
-    const now = performance.now();
+    const now = this.#options.clock.monotonic();
     const hungry = waiting > 0 && this.#options.active.size < this.#options.concurrency;
     if (!hungry) {
       this.#since = undefined;

@@ -68,7 +68,7 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
   await using opened = new AsyncDisposableStack();
   const core = await openCore(settings, opened);
   const runs = makeRunWorker(settings, core);
-  const watch = new StuckWatch({ concurrency: settings.concurrency, active: runs.active });
+  const watch = new StuckWatch({ concurrency: settings.concurrency, active: runs.active, clock: systemClock });
   let draining = false;
   const health = await openHealth(settings, core, { watch, isDraining: () => draining });
   if (health !== undefined) opened.defer(() => health.close());
@@ -214,7 +214,7 @@ function startLoops(
       metrics.backlogRuns(swept.waiting);
       own.watch.sawWaiting(swept.waiting);
     },
-    onExpired: () => metrics.runEnded({ status: "timed_out", skill: undefined, durationSeconds: 0 }),
+    onExpired: () => metrics.runEnded({ status: "timed_out", skill: undefined }),
   });
   leases.start();
   reconciler.start();

@@ -105,7 +105,7 @@ describe("bin/setup", () => {
     const machine = createMachine(ready);
     const startedAt = performance.now();
     const { status, said } = machine.run();
-    expect(performance.now() - startedAt).toBeLessThan(2_000);
+    expect(performance.now() - startedAt).toBeLessThan(10_000);
     expect(status).toBe(0);
     expect(said.trimEnd().split("\n")).toEqual([
       "setup: packages: all there",

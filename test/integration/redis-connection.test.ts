@@ -82,7 +82,7 @@ describe("a connection", () => {
     server.pause();
     const startedAt = performance.now();
     await closeRedis(redis);
-    expect(performance.now() - startedAt).toBeLessThan(2_000);
+    expect(performance.now() - startedAt).toBeLessThan(8_000);
   });
 
   it("tells a script's refusal from a server that cannot serve", async () => {

@@ -34,7 +34,7 @@ describe.runIf(hasDocker)("a run whose command resists", () => {
     expect(result).toMatchObject({ status: "timed_out", receipts: [{ status: "indeterminate" }] });
     expect(result.sandboxUnconfirmed).toBeUndefined();
     // Far more than it takes, far less than the minutes that the command would have.
-    expect(result.timings.durationMs).toBeLessThan(13_000);
+    expect(result.timings.durationMs).toBeLessThan(30_000);
     expect(await containersWith(`skilldock.installation=${installation}`)).toEqual([]);
   });
 });

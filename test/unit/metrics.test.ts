@@ -195,7 +195,7 @@ describe("the health server", () => {
     expect(taken).toBeInstanceOf(RunError);
     expect(taken).toMatchObject({
       code: "invalid_configuration",
-      message: `The metrics port ${server.port} on 127.0.0.1 cannot be used: another process listens there.`,
+      message: `The metrics port ${server.port} on 127.0.0.1 cannot be used: another process listens there. Choose another, or 0 for a free one.`,
     });
     await expect(startHealthServer({ ...options, port: 70_000 })).rejects.toMatchObject({
       code: "invalid_configuration",
@@ -217,7 +217,7 @@ describe("the health server", () => {
     const started = performance.now();
     await Promise.all([server.close(), server.close()]);
     await server.close();
-    expect(performance.now() - started).toBeLessThan(500);
+    expect(performance.now() - started).toBeLessThan(5_000);
     socket.destroy();
   });
 });

@@ -140,7 +140,7 @@ export const CONFIG_SCHEMA = {
         },
         memory: {
           type: "integer",
-          minimum: 16_000_000,
+          minimum: 16_777_216,
           maximum: 1_000_000_000_000,
           "x-unit": "size",
           "x-env": "SKILLDOCK_SANDBOX_MEMORY",
@@ -155,7 +155,7 @@ export const CONFIG_SCHEMA = {
         },
         pids: {
           type: "integer",
-          minimum: 8,
+          minimum: 16,
           maximum: 100_000,
           "x-env": "SKILLDOCK_SANDBOX_PIDS",
           description: "Processes of one sandbox.",

@@ -70,7 +70,8 @@ export function parseRunRequest(input: unknown, options: ParseRequestOptions): R
   if (isRecord(document)) {
     if (document["runId"] === undefined) document["runId"] = options.runId;
     if (document["discover"] === undefined) document["discover"] = document["skill"] === undefined ? "all" : "none";
-    problems.push(...checkRequest(document), ...findBeyondSchema(document));
+    // What this project says of a place is more exact than what the schema can say of it.
+    problems.push(...findBeyondSchema(document), ...checkRequest(document));
   } else {
     problems.push(mustBe("", "an object"));
   }
@@ -101,11 +102,17 @@ function oneAPlace(problems: readonly Problem[]): readonly Problem[] {
 /** The rules of a request that JSON Schema cannot say. */
 function findBeyondSchema(document: Readonly<Record<string, unknown>>): readonly Problem[] {
   return [
+    ...findNothingToRun(document),
     ...findLongTexts(document),
     ...findTwoVersions(document["allowedCapabilities"]),
     ...findBadSchema(document["responseSchema"]),
     ...findBadTimes(document),
   ];
+}
+
+/** `discover: "none"` leaves the skill as the only thing to run. */
+function findNothingToRun({ discover, skill }: Readonly<Record<string, unknown>>): readonly Problem[] {
+  return skill === undefined && discover === "none" ? [mustBe("/skill", 'present where /discover is "none"')] : [];
 }
 
 function findLongTexts(document: Readonly<Record<string, unknown>>): readonly Problem[] {

@@ -140,7 +140,7 @@ function toListenError(
 ): RunError {
   const why = error.code === "EADDRINUSE" ? "another process listens there" : (error.code ?? "it was refused");
   return new RunError("invalid_configuration", {
-    message: `The metrics port ${address.port} on ${address.host} cannot be used: ${why}.`,
+    message: `The metrics port ${address.port} on ${address.host} cannot be used: ${why}. Choose another, or 0 for a free one.`,
     details: { port: address.port, host: address.host },
     cause: error,
   });

@@ -34,7 +34,8 @@ export interface Metrics {
   runEnded(run: {
     readonly status: TerminalState;
     readonly skill: string | undefined;
-    readonly durationSeconds: number;
+    /** Absent where the run never started. */
+    readonly durationSeconds?: number;
   }): void;
   queueWaited(seconds: number): void;
   turn(turn: { readonly model: string }): void;
@@ -133,7 +134,7 @@ function createRunMetrics(registry: Registry, options: CreateMetricsOptions): Ru
   return {
     runEnded(run) {
       total.inc({ status: run.status, skill: skill(run.skill) });
-      duration.observe(run.durationSeconds);
+      if (run.durationSeconds !== undefined) duration.observe(run.durationSeconds);
     },
     queueWaited: (seconds) => wait.observe(seconds),
     attempt: ({ reason }) => attempts.inc({ reason }),

@@ -198,6 +198,11 @@ export class RedisRunLog implements RunLog {
     return reply === "" ? undefined : { tenantId, runId, grant: Number(reply) };
   }
 
+  async now(): Promise<number> {
+    const [seconds, microseconds] = await guard(this.#redis.time());
+    return Number(seconds) * 1_000 + Math.floor(Number(microseconds) / 1_000);
+  }
+
   async sweep(options: { readonly limit: number }): Promise<SweepReply> {
     const { grants, waiting } = laneKeys(this.#lane);
     const reply = await this.#run("sweep", {

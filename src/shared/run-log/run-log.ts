@@ -175,6 +175,8 @@ export interface RunLog {
   regrant(grant: Grant): Promise<Grant | undefined>;
   sweep(options: { readonly limit: number }): Promise<SweepReply>;
   record(run: RunRef): Promise<RunRecord | undefined>;
+  /** The server's clock, epoch ms: the only one that a run's times are told by. */
+  now(): Promise<number>;
   /**
    * Events from `fromSequence` on, at most `limit`.
    *

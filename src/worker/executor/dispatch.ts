@@ -50,19 +50,20 @@ export async function* runCall(verdict: Verdict, desk: CallDesk, receipts: Recei
   };
   const startedAt = desk.clock.now();
   const startedAtMonotonic = desk.clock.monotonic();
+  const progress = { begun: false };
   let outcome: ToolOutcome;
   let broken: RunError | RunInterrupt | undefined;
   try {
     outcome =
       verdict.kind === "invalid"
         ? failed("invalid_arguments", { message: verdict.problem })
-        : await dispatch(verdict, desk);
+        : await dispatch(verdict, desk, progress);
   } catch (error) {
     const cause: unknown = desk.signal.aborted ? desk.signal.reason : error;
     if (cause instanceof RunInterrupt && cause.kind !== "cancelled") throw cause;
     broken = cause instanceof RunInterrupt ? cause : toRunError(cause);
-    // Without a sandbox nothing was done; otherwise nobody knows how far the call came.
-    const status = error instanceof RunError && error.code === "sandbox_unavailable" ? "failed" : "indeterminate";
+    // What had not begun has done nothing; otherwise nobody knows how far the call came.
+    const status = progress.begun ? "indeterminate" : "failed";
     outcome = failed("tool_failed", { status, message: "The run ended before this call had a result." });
   }
   const times = { startedAt: toIsoTime(startedAt), durationMs: desk.clock.monotonic() - startedAtMonotonic };
@@ -73,14 +74,21 @@ export async function* runCall(verdict: Verdict, desk: CallDesk, receipts: Recei
   return outcome.output;
 }
 
-async function dispatch(verdict: Extract<Verdict, { kind: "admitted" }>, desk: CallDesk): Promise<ToolOutcome> {
+/** @param progress Told when the tool itself begins: not before the sandbox is there. */
+async function dispatch(
+  verdict: Extract<Verdict, { kind: "admitted" }>,
+  desk: CallDesk,
+  progress: { begun: boolean },
+): Promise<ToolOutcome> {
   const { capability, args, call } = verdict;
   const { execution, clock, signal } = desk;
   if (capability.implementation.kind === "workspace") {
     if (desk.sandbox === undefined) throw new RunError("workspace_unavailable");
     const workspace = await desk.sandbox.workspace(signal);
+    progress.begun = true;
     return callWorkspace(workspace, { operation: capability.implementation.operation, args, signal });
   }
+  progress.begun = true;
   return callCallerTool({
     capability,
     implementation: capability.implementation,

@@ -1,5 +1,5 @@
 import type { SandboxBackend } from "../../sandbox/backend.ts";
-import { toRunError } from "../../shared/errors.ts";
+import { RunError } from "../../shared/errors.ts";
 
 /** The one sandbox backend of a process: made by its factory at first use, shared by all runs. */
 export class SharedBackend implements AsyncDisposable {
@@ -11,7 +11,7 @@ export class SharedBackend implements AsyncDisposable {
   }
 
   /**
-   * @throws {RunError} What the factory throws, or `sandbox_unavailable`. The next call tries again, since an engine that
+   * @throws {RunError} `sandbox_unavailable`, whatever the factory throws. The next call tries again, since an engine that
    *   was down may be up by then.
    */
   async open(): Promise<SandboxBackend> {
@@ -20,7 +20,8 @@ export class SharedBackend implements AsyncDisposable {
       return await this.#opening;
     } catch (error) {
       this.#opening = undefined;
-      throw toRunError(error, "sandbox_unavailable");
+      const known = error instanceof RunError ? { message: error.message, details: error.details ?? {} } : {};
+      throw new RunError("sandbox_unavailable", { ...known, cause: error });
     }
   }
 

@@ -16,7 +16,7 @@ const use = (name: string, args: Record<string, unknown> = {}): ScriptStepSource
 });
 
 /** A memory backend that counts what is made and ended, and can be told to break. */
-function counted(broken: { readonly create?: RunError; readonly list?: RunError } = {}): {
+function counted(broken: { readonly create?: RunError; readonly list?: RunError; readonly destroy?: Error } = {}): {
   readonly backend: SandboxBackend;
   readonly made: () => number;
   readonly alive: () => number;
@@ -32,6 +32,7 @@ function counted(broken: { readonly create?: RunError; readonly list?: RunError 
       const sandbox = await inner.create(...args);
       return new Proxy<Sandbox>(sandbox, {
         get(target, property: keyof Sandbox) {
+          if (property === "destroy" && broken.destroy !== undefined) return async () => Promise.reject(broken.destroy);
           if (property === "destroy") return async () => (ended++, target.destroy());
           if (property === "list" && broken.list !== undefined) return async () => Promise.reject(broken.list);
           const value: unknown = target[property];
@@ -127,15 +128,30 @@ describe("a workspace", () => {
     });
   });
 
-  test("that breaks ends the run as sandbox_failed, and is still ended once", async () => {
+  test("that breaks before the call has begun ends the run as sandbox_failed, and is still ended once", async () => {
     const { backend, alive } = counted({ list: new RunError("sandbox_failed") });
     const { result } = await run([use("list"), { text: "never" }], {}, backend);
     expect(result).toMatchObject({
       status: "failed",
       error: { code: "sandbox_failed" },
-      receipts: [{ status: "indeterminate" }],
+      receipts: [{ status: "failed" }],
     });
     expect(alive()).toBe(0);
+  });
+
+  test("whose end throws, against the rule, is reported as unconfirmed; the run ends all the same", async () => {
+    const { backend } = counted({ destroy: new Error("engine gone") });
+    const abort = new AbortController();
+    const executor = new Executor({
+      catalog: makeCatalog(makeSkill({})),
+      models: oneModel(new ScriptedModel([use("list"), { waitForAbort: true }])),
+      sandbox: () => backend,
+      onEvent: (event) => void (event.type === "tool.result" && abort.abort()),
+    });
+    const { result } = await collect(
+      executor.run({ skill: "sample", query: "q", allowedCapabilities: ALL }, { signal: abort.signal }),
+    );
+    expect(result).toMatchObject({ status: "cancelled", sandboxUnconfirmed: true });
   });
 
   test("is gone, too, when the reader leaves early", async () => {
