@@ -3,19 +3,19 @@ import type { ActiveRun } from "./active-run.ts";
 
 /** The runs that this process executes now, or is about to: one attempt of a run at a time. */
 export class ActiveRuns implements Iterable<ActiveRun> {
-  readonly #reserved = new Set<string>();
+  /** By run: resolves when its place is free again. */
+  readonly #taken = new Map<string, PromiseWithResolvers<void>>();
   readonly #byRun = new Map<string, ActiveRun>();
 
   get size(): number {
-    return this.#reserved.size;
+    return this.#taken.size;
   }
 
-  /** Takes the run's place, before anything is asked about it. @returns false where it is taken. */
-  reserve(run: RunRef): boolean {
+  /** Takes the run's place, before anything is asked about it; waits until it is free. Pair it with `release`. */
+  async reserve(run: RunRef): Promise<void> {
     const key = keyOf(run);
-    if (this.#reserved.has(key)) return false;
-    this.#reserved.add(key);
-    return true;
+    for (let taken = this.#taken.get(key); taken !== undefined; taken = this.#taken.get(key)) await taken.promise;
+    this.#taken.set(key, Promise.withResolvers());
   }
 
   add(active: ActiveRun): void {
@@ -23,8 +23,11 @@ export class ActiveRuns implements Iterable<ActiveRun> {
   }
 
   release(run: RunRef): void {
-    this.#byRun.delete(keyOf(run));
-    this.#reserved.delete(keyOf(run));
+    const key = keyOf(run);
+    const taken = this.#taken.get(key);
+    this.#byRun.delete(key);
+    this.#taken.delete(key);
+    taken?.resolve();
   }
 
   has(active: ActiveRun): boolean {

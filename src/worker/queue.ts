@@ -32,10 +32,9 @@ export interface RunQueueOptions {
   readonly lockDurationMs: number;
   readonly stalledIntervalMs: number;
   /**
-   * @returns Undefined when the job is done with; otherwise it is delivered again, after so many ms.
-   *   What it throws leaves the run to the reconciler.
+   * @returns `put_back` to have the job delivered again. What it throws leaves the run to the reconciler.
    */
-  readonly deliver: (grant: Grant, job: string) => Promise<{ readonly delayMs: number } | undefined>;
+  readonly deliver: (grant: Grant, job: string) => Promise<"done" | "put_back">;
   readonly onLocksRenewed: (jobIds: readonly string[]) => void;
   readonly onLocksLost: (jobIds: readonly string[]) => void;
   readonly onError: (error: Error) => void;
@@ -65,12 +64,7 @@ export async function openRunQueue(options: RunQueueOptions): Promise<RunQueue> 
       new bullmq.Worker<JobData>(
         QUEUE_NAME,
         async (job, token) => {
-          const again = await options.deliver(toGrant(job), job.id ?? "");
-          if (again === undefined) return;
-          if (again.delayMs > 0) {
-            await job.moveToDelayed(Date.now() + again.delayMs, token);
-            throw new bullmq.DelayedError();
-          }
+          if ((await options.deliver(toGrant(job), job.id ?? "")) === "done") return;
           await job.moveToWait(token);
           throw new bullmq.WaitingError();
         },

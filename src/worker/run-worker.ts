@@ -38,11 +38,9 @@ export type Delivery =
   | { readonly kind: "done"; readonly grants: readonly Grant[] }
   /** This attempt ended without a result, because another owns the run or nothing was to be done. */
   | { readonly kind: "nothing" }
-  /** It must be delivered again, not before so many ms. */
-  | { readonly kind: "put_back"; readonly delayMs: number };
+  /** It must be delivered again. */
+  | { readonly kind: "put_back" };
 
-/** Until an attempt of the same run that still cleans up here has probably settled. */
-const SETTLE_MS = 1_000;
 /** How long an outage is waited out to give a run back. */
 const HAND_BACK_MS = 3_000;
 
@@ -51,7 +49,8 @@ const HAND_BACK_MS = 3_000;
  *
  * P1 The executor is asked for more only after `model.started` and `tool.call` are durable.
  * P2 A fenced or handed-over attempt writes nothing more.
- * P3 One run is executed at most once at a time in this process; a second delivery is put back.
+ * P3 One run is executed at most once at a time in this process. A second delivery waits for the first to settle; the lock
+ *    that came with it is renewed meanwhile, and counts for the first as well.
  */
 export class RunWorker {
   readonly #options: RunWorkerOptions;
@@ -77,9 +76,9 @@ export class RunWorker {
   /** @throws {RunError} `redis_unavailable`: nothing is known; the job's lock decides. */
   async deliver(grant: Grant, jobId: string): Promise<Delivery> {
     const deliveredAt = performance.now();
-    if (this.#handingOver) return { kind: "put_back", delayMs: 0 };
-    if (!this.#active.reserve(grant)) return { kind: "put_back", delayMs: SETTLE_MS };
+    await this.#active.reserve(grant);
     try {
+      if (this.#handingOver) return { kind: "put_back" };
       const { log, dependencies, lockMs } = this.#options;
       const claimant = { claimId: newNonce(), worker: dependencies.worker };
       const reply = await untilAnswered(AbortSignal.timeout(lockMs), async () => log.claim(grant, claimant));
@@ -129,12 +128,12 @@ export class RunWorker {
       observer.interrupted(error.kind);
       logger.warn({ interrupt: error.kind }, "attempt interrupted");
       // Where only the lock is in doubt, the job goes back: whoever claims next takes over.
-      if (error.kind === "lock_lost") return { kind: "put_back", delayMs: 0 };
+      if (error.kind === "lock_lost") return { kind: "put_back" };
       if (error.kind !== "handed_over") return { kind: "nothing" };
       const outcome = await untilAnswered(AbortSignal.timeout(HAND_BACK_MS), async () =>
         this.#options.log.handBack(active.owner),
       );
-      return outcome === "handed_back" ? { kind: "put_back", delayMs: 0 } : { kind: "nothing" };
+      return outcome === "handed_back" ? { kind: "put_back" } : { kind: "nothing" };
     }
   }
 

@@ -177,7 +177,7 @@ async function openQueue(
       watch.tookOne();
       const delivery = await runs.deliver(grant, job);
       if (delivery.kind === "done") await queue.add(delivery.grants);
-      return delivery.kind === "put_back" ? { delayMs: delivery.delayMs } : undefined;
+      return delivery.kind === "put_back" ? "put_back" : "done";
     },
     onLocksRenewed: (jobs) => {
       const now = performance.now();

@@ -136,14 +136,28 @@ describe("a run whose events are damaged", () => {
 });
 
 describe("two deliveries of one job", () => {
-  test("at once are one attempt; the second is put back", async () => {
+  test("at once are one attempt; the second waits for it, and finds nothing to do", async () => {
     await using redis = await startRedis();
     const { runs, enqueue, result } = await setUp(redis, [{ text: "done", delayMs: 100 }]);
     const grant = await enqueue();
     const [first, second] = await Promise.all([runs.deliver(grant, "job"), runs.deliver(grant, "job")]);
-    expect([first.kind, second.kind].sort()).toEqual(["done", "put_back"]);
+    expect([first.kind, second.kind].sort()).toEqual(["done", "nothing"]);
     expect((await result(grant)).attempts).toBe(1);
     expect(runs.active.size).toBe(0);
+  });
+});
+
+describe("a delivery of a run whose attempt here has lost its lock", () => {
+  test("waits until that one has let go, then takes over", async () => {
+    await using redis = await startRedis();
+    const { runs, enqueue, events, result } = await setUp(redis, [{ text: "slow", delayMs: 300 }]);
+    const grant = await enqueue();
+    const first = runs.deliver(grant, "job");
+    await expect.poll(async () => (await events(grant)).at(-1)?.type).toBe("model.started");
+    const second = runs.deliver(grant, "job");
+    for (const run of runs.active) run.loseLock();
+    expect((await Promise.all([first, second])).map(({ kind }) => kind)).toEqual(["put_back", "done"]);
+    expect(await result(grant)).toMatchObject({ status: "succeeded", attempts: 2 });
   });
 });
 
@@ -151,6 +165,7 @@ describe("handing over", () => {
   test("meets runs whose claim is still under way", async () => {
     await using redis = await startRedis();
     const slow = Promise.withResolvers<void>();
+    const asked = Promise.withResolvers<void>();
     const { runs, enqueue, log } = await setUp(redis, [{ text: "never" }], {
       log: (own) =>
         new Proxy(own, {
@@ -158,6 +173,7 @@ describe("handing over", () => {
             if (property !== "claim") return target[property].bind(target);
             return async (...args: Parameters<RunLog["claim"]>) => {
               const reply = await target.claim(...args);
+              asked.resolve();
               await slow.promise;
               return reply;
             };
@@ -166,9 +182,10 @@ describe("handing over", () => {
     });
     const grant = await enqueue();
     const delivery = runs.deliver(grant, "job");
+    await asked.promise;
     runs.handOverAll();
     slow.resolve();
-    expect(await delivery).toEqual({ kind: "put_back", delayMs: 0 });
+    expect(await delivery).toEqual({ kind: "put_back" });
     expect(await log.record(grant)).toMatchObject({ state: "queued", terminal: false });
     const again = await log.claim(grant, { claimId: "next", worker: "next" });
     expect(again).toMatchObject({ kind: "claimed", claim: { handedOver: true, lostAttempts: 0 } });

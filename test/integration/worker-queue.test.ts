@@ -22,7 +22,7 @@ test("grants get onto the worker's queue although Redis refused INFO when the qu
     stalledIntervalMs: 1_000,
     async deliver(grant) {
       resolve(grant);
-      return undefined;
+      return "done";
     },
     onLocksRenewed: () => undefined,
     onLocksLost: () => undefined,
