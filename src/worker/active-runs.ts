@@ -11,11 +11,20 @@ export class ActiveRuns implements Iterable<ActiveRun> {
     return this.#taken.size;
   }
 
-  /** Takes the run's place, before anything is asked about it; waits until it is free. Pair it with `release`. */
-  async reserve(run: RunRef): Promise<void> {
+  /**
+   * Takes the run's place, before anything is asked about it; waits until it is free. Pair it with `release`.
+   *
+   * @returns Whether it had to wait.
+   */
+  async reserve(run: RunRef): Promise<{ readonly waited: boolean }> {
     const key = keyOf(run);
-    for (let taken = this.#taken.get(key); taken !== undefined; taken = this.#taken.get(key)) await taken.promise;
+    let waited = false;
+    for (let taken = this.#taken.get(key); taken !== undefined; taken = this.#taken.get(key)) {
+      waited = true;
+      await taken.promise;
+    }
     this.#taken.set(key, Promise.withResolvers());
+    return { waited };
   }
 
   add(active: ActiveRun): void {

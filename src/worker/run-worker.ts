@@ -75,11 +75,13 @@ export class RunWorker {
 
   /** @throws {RunError} `redis_unavailable`: nothing is known; the job's lock decides. */
   async deliver(grant: Grant, jobId: string): Promise<Delivery> {
-    const deliveredAt = performance.now();
-    await this.#active.reserve(grant);
+    const { log, dependencies, lockMs } = this.#options;
+    const arrivedAt = performance.now();
+    const { waited } = await this.#active.reserve(grant);
+    // While it waited its lock was renewed, the last time not longer ago than half of its duration.
+    const deliveredAt = waited ? performance.now() - lockMs / 4 : arrivedAt;
     try {
       if (this.#handingOver) return { kind: "put_back" };
-      const { log, dependencies, lockMs } = this.#options;
       const claimant = { claimId: newNonce(), worker: dependencies.worker };
       const reply = await untilAnswered(AbortSignal.timeout(lockMs), async () => log.claim(grant, claimant));
       if (reply.kind !== "claimed") return { kind: "nothing" };

@@ -48,6 +48,7 @@ async function setUp(
     readonly clock?: Clock;
     readonly tools?: readonly CallerTool[];
     readonly log?: (log: RunLog) => RunLog;
+    readonly lockMs?: number;
   } = {},
 ): Promise<Bench> {
   const own = new RedisRunLog({ redis: redis.client(), lane: 0 });
@@ -67,7 +68,7 @@ async function setUp(
     dependencies,
     logger: createLogger({ level: "info", destination: { write: (line: string) => void lines.push(line) } }),
     observe: () => new RunObserver(metrics, "test"),
-    lockMs: 8_000,
+    lockMs: change.lockMs ?? 8_000,
   });
   const events = async (grant: Grant): Promise<readonly RunEvent[]> => own.read(grant, { fromSequence: 1, limit: 500 });
   return {
@@ -157,6 +158,29 @@ describe("a delivery of a run whose attempt here has lost its lock", () => {
     const second = runs.deliver(grant, "job");
     for (const run of runs.active) run.loseLock();
     expect((await Promise.all([first, second])).map(({ kind }) => kind)).toEqual(["put_back", "done"]);
+    expect(await result(grant)).toMatchObject({ status: "succeeded", attempts: 2 });
+  });
+});
+
+describe("a delivery that has waited longer than a lock lasts", () => {
+  test("still trusts its own, which was renewed meanwhile", async () => {
+    await using redis = await startRedis();
+    const steps = [{ text: "a b c d e f", chunkDelayMs: 100 }];
+    const { runs, enqueue, events, result } = await setUp(redis, steps, { lockMs: 100 });
+    const grant = await enqueue();
+    const first = runs.deliver(grant, "job");
+    await expect.poll(async () => (await events(grant)).some(({ type }) => type === "model.started")).toBe(true);
+    const second = runs.deliver(grant, "job");
+    await expect
+      .poll(async () => (await events(grant)).filter((event) => event.type === "model.delta").length)
+      .toBeGreaterThan(2);
+    for (const run of runs.active) run.loseLock();
+    await first;
+    await expect.poll(() => [...runs.active][0]?.owner.epoch).toBe(2);
+    const [active] = runs.active;
+    active?.checkLock(performance.now());
+    expect(active?.signal.aborted).toBe(false);
+    expect((await second).kind).toBe("done");
     expect(await result(grant)).toMatchObject({ status: "succeeded", attempts: 2 });
   });
 });
