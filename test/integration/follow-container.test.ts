@@ -1,26 +1,14 @@
-import { execFileSync } from "node:child_process";
 import { expect, it } from "vitest";
 import { closeRedis, connectRedis } from "../../src/shared/redis/connection.ts";
 import { Followers } from "../../src/shared/run-log/follow.ts";
 import { RedisRunLog } from "../../src/shared/run-log/redis-run-log.ts";
 import { auditRuns } from "../support/audit.ts";
+import { docker, hasDocker } from "../support/docker.ts";
 import { ensureRedisImage } from "../support/redis-image.ts";
 import { findFreePort } from "../support/redis.ts";
 import { claimRun, deltaEvent, enqueueRun, terminalEvent } from "../support/run-log.ts";
 
-function isDockerThere(): boolean {
-  try {
-    execFileSync("docker", ["version", "--format", "{{.Server.Version}}"], { stdio: "ignore", timeout: 10_000 });
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-const isSkipped = !isDockerThere() && process.env["CI"] !== "true";
-if (isSkipped) console.warn("SKIPPED 1 test: no Docker engine answers, so no Redis container can be restarted.");
-
-it.skipIf(isSkipped)("follows a run over a restart of the Redis container", { timeout: 60_000 }, async () => {
+it.runIf(hasDocker)("follows a run over a restart of the Redis container", { timeout: 60_000 }, async () => {
   process.env["TESTCONTAINERS_RYUK_DISABLED"] = "true"; // its reaper would have to be pulled
   const { GenericContainer, Wait } = await import("testcontainers");
   const port = await findFreePort();
@@ -51,7 +39,8 @@ it.skipIf(isSkipped)("follows a run over a restart of the Redis container", { ti
     }
   })();
   await caughtUp;
-  await container.restart();
+  // Its own restart waits for a log line that may have passed by the time that it looks; the connections see it anyway.
+  await docker("restart", "--time", "1", container.getId());
   await log.append(owner, [deltaEvent(owner, 4)]);
   await log.finish(owner, [terminalEvent(owner, 5)], "succeeded");
   await following;
