@@ -5,9 +5,9 @@ export {
   type CancelReply,
   type Enqueued,
   type FollowQuery,
-  type ProducerOptions,
   type ResultQuery,
 } from "./producer.ts";
+export type { ProducerOptions } from "./producer-options.ts";
 export type { RedisAddress } from "./redis-address.ts";
 export type { TenantRecord, TenantRecords } from "../shared/config/tenants.ts";
 export { RunError, type ErrorBody, type ErrorCode } from "../shared/errors.ts";

@@ -12,21 +12,11 @@ import { DEFAULT_LANE, runKeys } from "../shared/redis/keys.ts";
 import type { EnqueueReply, Grant, RunRef } from "../shared/run-log/run-log.ts";
 import { cancelRun, type Cancelled } from "./cancel-run.ts";
 import { loadQueue } from "./queue.ts";
-import { toRedisUrl, type RedisAddress } from "./redis-address.ts";
+import { toRedisUrl } from "./redis-address.ts";
 import { findRecord, readResult, resultOf } from "./read-result.ts";
+import { checkOptions, type ProducerOptions } from "./producer-options.ts";
 import { checkRunQuery } from "./run-query.ts";
 import { CALL_TIMEOUT_MS, Connections, type Session } from "./session.ts";
-
-export interface ProducerOptions {
-  /** `redis://` or `rediss://` URL, or its parts. */
-  readonly redis: string | RedisAddress;
-  /** Who may enqueue. Default: every tenant, `{default: {}}`. */
-  readonly tenants?: TenantRecords;
-  /** Told of what does not concern the caller. Default: nobody. */
-  readonly logger?: Pick<Logger, "warn">;
-  /** Life of runs that `cancel` ends without a worker, in ms after their end. Default 86,400,000, one day. */
-  readonly retentionMs?: number;
-}
 
 /** What became of a request. */
 export interface Enqueued {
@@ -290,19 +280,5 @@ function toCancelReply(reply: Cancelled): CancelReply {
       return { outcome: "already_ended", state: reply.state };
     default:
       return assertNever(reply);
-  }
-}
-
-/** From plain JavaScript anything may come. */
-function checkOptions(options: ProducerOptions | undefined): void {
-  if (options?.redis === undefined || (typeof options.redis !== "string" && typeof options.redis !== "object")) {
-    throw new RunError("invalid_configuration", { message: "A producer needs redis: a URL, or its parts." });
-  }
-  const { retentionMs } = options;
-  if (retentionMs === undefined) return;
-  if (!Number.isInteger(retentionMs) || retentionMs < 1_000 || retentionMs > 31_536_000_000) {
-    throw new RunError("invalid_configuration", {
-      message: "retentionMs must be a whole number from 1,000 to 31,536,000,000.",
-    });
   }
 }

@@ -30,8 +30,9 @@ type Events = AsyncGenerator<RunEventDraft, string, void>;
  * Carries out one verdict: blocked calls are told so, refused arguments fail, the rest is dispatched once.
  *
  * @returns The text that the model sees.
- * @throws {RunError} `sandbox_unavailable`, `sandbox_failed`: the run cannot go on. Or `signal.reason`; the call's
- *   receipt is `indeterminate` then, and its result is still yielded where the run will end with one.
+ * @throws {RunError} `sandbox_unavailable`, `sandbox_failed`: the run cannot go on. Or `signal.reason`. The call's
+ *   receipt is `indeterminate` then, or `failed` where it had not begun, and its result is still yielded where the run
+ *   will end with one.
  */
 export async function* runCall(verdict: Verdict, desk: CallDesk, receipts: Receipt[]): Events {
   if (verdict.kind === "blocked") return yield* blockCall(verdict, desk, receipts);
